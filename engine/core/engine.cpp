@@ -13,6 +13,7 @@
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/hub/open_model.hpp"
 #include "engine/core/kv/choose.hpp"
+#include "engine/core/kv/kv_cache.hpp"
 #include "engine/core/kv/outliers.hpp"
 #include "engine/core/model/kv_shape.hpp"
 #include "engine/core/model/model.hpp"
@@ -43,17 +44,17 @@ class DevicePages final : public PageTransport {
 
   Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
                                               std::span<char> into) override {
-    return model_->read_pages(pages, std::as_writable_bytes(into));
+    return model_->cache().read_pages(*device_, pages, std::as_writable_bytes(into));
   }
   Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
                                                std::span<const char> bytes) override {
-    return model_->write_pages(pages, std::as_bytes(bytes));
+    return model_->cache().write_pages(*device_, pages, std::as_bytes(bytes));
   }
   Result<std::vector<DeviceEvent>> read_state(PageId state, std::span<char> into) override {
-    return model_->read_state(state, std::as_writable_bytes(into));
+    return model_->cache().read_state(*device_, state, std::as_writable_bytes(into));
   }
   Result<std::vector<DeviceEvent>> write_state(PageId state, std::span<const char> bytes) override {
-    return model_->write_state(state, std::as_bytes(bytes));
+    return model_->cache().write_state(*device_, state, std::as_bytes(bytes));
   }
   Status wait(std::span<const DeviceEvent> events) override {
     Status status;

@@ -35,7 +35,7 @@ struct EngineOptions {
   std::uint32_t step_tokens = 512;    // tokens in one step, decode first
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
   bool prefix_cache = true;   // requests reuse the pages of common beginnings, see PrefixTree
-  std::string prefix_folder;  // keeps such pages over restarts, see DiskTier; "": no folder
+  std::string prefix_folder;  // keeps these and states over restarts, see DiskTier; "": none
   std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // size limit of that folder
   MathMode math = MathMode::fast;
   std::uint32_t cores = 0;     // cores of a CPU device, at most usable_cores(); 0: all of these
@@ -83,7 +83,7 @@ struct Counters {
   std::uint64_t prefix_hits = 0;           // sequences that began with known pages
   std::uint64_t prefix_tokens = 0;         // tokens that these did not compute
   std::uint64_t disk_tokens = 0;           // tokens whose pages came from the disk tier
-  std::uint64_t disk_unwritten_bytes = 0;  // bytes of pages that the disk tier has yet to write
+  std::uint64_t disk_unwritten_bytes = 0;  // that the disk tier has yet to write
   std::uint64_t planning_us = 0;           // host time for planning steps and looking up prefixes
   std::uint64_t launches = 0;              // kernel launches since the engine was created
   std::uint64_t device_bytes = 0;  // bytes allocated since then; freed memory is not subtracted

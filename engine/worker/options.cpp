@@ -163,7 +163,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "where common beginnings of prompts are kept: memory, off, or a folder like ./prefixes" +
           at_length("memory keeps them in the KV cache. A folder, whose name needs a slash, keeps "
                     "them over restarts as well."));
-  add("--prefix-disk", flags.prefix_disk, "SIZE", "size limit of the folder of --prefix-cache");
+  add("--prefix-disk", flags.prefix_disk, "SIZE",
+      "size limit of the folder of --prefix-cache" +
+          at_length("It holds keys and values, and of a model with recurrent layers a state for "
+                    "each beginning, which is as large as many tokens."));
   add("--math", flags.math, "MODE", "activations in 8 bits (fast) or in fp32 (exact)");
   add("--step-limit", flags.step_limit_s, "SEC", "a step that takes longer means a lost device")
       ->check(CLI::Range(1u, 86'400u));

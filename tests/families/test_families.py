@@ -160,17 +160,22 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
         assert np.abs(off - off.mean()).max() <= MOST, hit["tokens"]
 
 
-def test_states_are_not_kept_on_disk(files, tmp_path):
-    """A folder for known beginnings is refused for a model with states, before any job runs."""
-    jobs = tmp_path / "jobs.jsonl"
-    jobs.write_text('{"prompt": "a"}\n')
-    done = subprocess.run([BUILD / "bin/millrace", "run", "--model", files("lfm2"), "--input", jobs,
-                           "--output", tmp_path / "out.jsonl",
-                           "--prefix-cache", tmp_path / "pages"],
-                          capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "the states of recurrent layers, which lfm2 has, are not stored on disk" in done.stderr
-    assert "--prefix-cache memory" in done.stderr, done.stderr
+def test_states_are_kept_on_disk(files, tmp_path):
+    """A second run finds what a first one left in its folder, and its texts are the same."""
+    jobs, output = tmp_path / "jobs.jsonl", tmp_path / "out.jsonl"
+    job = {"prompt": prompt("lfm2"), "max_tokens": 4, "n": 3}
+    jobs.write_text(json.dumps(job) + "\n")
+    choices, cached = [], []
+    for _ in range(2):
+        done = subprocess.run([BUILD / "bin/millrace", "run", "--model", files("lfm2"),
+                               "--input", jobs, "--output", output, "--restart",
+                               "--prefix-cache", tmp_path / "pages"],
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        body = json.loads(output.read_text())["response"]["body"]
+        choices.append([choice["token_ids"] for choice in body["choices"]])
+        cached.append(body["usage"]["prompt_tokens_details"]["cached_tokens"])
+    assert choices[0] == choices[1] and cached == [0, 32], (choices, cached)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "mamba2"])  # has no keys

@@ -375,23 +375,8 @@ Status Model::copy_page(const PageCopy& copy) {
   return state_->cache.copy_page(*state_->device, copy);
 }
 
-Result<std::vector<DeviceEvent>> Model::read_pages(std::span<const PageId> pages,
-                                                   std::span<std::byte> into) {
-  return state_->cache.read_pages(*state_->device, pages, into);
-}
-
-Result<std::vector<DeviceEvent>> Model::write_pages(std::span<const PageId> pages,
-                                                    std::span<const std::byte> bytes) {
-  return state_->cache.write_pages(*state_->device, pages, bytes);
-}
-
-Result<std::vector<DeviceEvent>> Model::read_state(PageId state, std::span<std::byte> into) {
-  return state_->cache.read_state(*state_->device, state, into);
-}
-
-Result<std::vector<DeviceEvent>> Model::write_state(PageId state,
-                                                    std::span<const std::byte> bytes) {
-  return state_->cache.write_state(*state_->device, state, bytes);
+const KvCache& Model::cache() const {
+  return state_->cache;
 }
 
 void Model::read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,

@@ -42,6 +42,8 @@
 
 namespace millrace::engine {
 
+class KvCache;
+
 struct ModelOptions {
   std::string kv = "f16";                             // KV policy
   std::optional<KeyMeans> key_means{};                // subtracted from keys before they are stored
@@ -104,14 +106,8 @@ class Model {
 
   // Enqueues a copy of a page in the layers of a cache group.
   Status copy_page(const PageCopy& copy);
-  // Enqueue copies of pages and states to and from the host as KvCache does; info().page_bytes and
-  // info().state_bytes each.
-  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
-                                              std::span<std::byte> into);
-  Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
-                                               std::span<const std::byte> bytes);
-  Result<std::vector<DeviceEvent>> read_state(PageId state, std::span<std::byte> into);
-  Result<std::vector<DeviceEvent>> write_state(PageId state, std::span<const std::byte> bytes);
+  // To copy pages and states to and from the host; info().page_bytes and info().state_bytes each.
+  const KvCache& cache() const;
   // Backend::read_key.
   void read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,
                 std::span<float> out) const;

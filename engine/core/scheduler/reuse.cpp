@@ -100,11 +100,10 @@ void Scheduler::restore(Sequence& sequence, std::span<const TokenId> tokens,
                         restore.pages.states().kept(end - 1).value_or(no_page));
 }
 
-// Waits for a fetch of the same pages or more of the same path, which need not have promised any.
+// Waits for a fetch of the same path, which need not have promised any pages.
 bool Scheduler::wait_for_restore(Sequence& sequence, std::span<const TokenId> path) const {
   for (const auto& [ticket, restore] : restores_) {
-    const std::size_t common = std::min(path.size(), restore.path.size());
-    if (!std::ranges::equal(path.first(common), std::span(restore.path).first(common))) continue;
+    if (!std::ranges::equal(path, restore.path)) continue;
     sequence.pages.clear();
     sequence.wait = {ticket, 0, 0};
     return true;

@@ -52,16 +52,13 @@ class DiskTierTest : public testing::Test {
     const auto number = tier_->reserve(path, first_page).number;
     if (number == 0) return;  // the tier has no room
     tier_->save(number, packed(path, first_page));
-    while (tier_->index().contains(number) && tier_->index().find(path, first_page) == first_page) {
+    while (tier_->index().contains(number) && !tier_->index().is_readable(number)) {
       tier_->wait();
       tier_->take();
     }
   }
   void await(const Tokens& path) {
-    while (tier_->index().find(path, 0) == 0) {
-      tier_->wait();
-      tier_->take();
-    }
+    for (; tier_->index().find(path, 0) == 0; tier_->take()) tier_->wait();
   }
   // Loads the pages of a path from page `first` on.
   std::vector<char> load(const Tokens& path, std::uint32_t first = 0) {

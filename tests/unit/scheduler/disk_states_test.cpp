@@ -159,6 +159,31 @@ TEST_P(DiskStates, WhoPartsWithinAFetchGetsItsOwnState) {
   EXPECT_EQ(second.transport.state_writes, 2u);
 }
 
+// Pages of a windowed group that the tree has lost come back, too, beside those of group 0 that it
+// has.
+TEST(DiskWindows, AWindowThatTheTreeHasLostComesBack) {
+  const SchedulerOptions options{.max_batch = 2, .step_tokens = 16, .prefill_chunk = 16};
+  const DiskKind kind{1, true};
+  DiskEngine one(std::make_shared<FaultEnv>(), options, 512, kind, 13);
+  const auto run = [&](const Tokens& prompt) {
+    const std::uint64_t before = one.loop.tokens;
+    const SequenceId id = one.loop.add(prompt, 3);
+    one.loop.run();
+    EXPECT_EQ(one.loop.drawn[id], expected(prompt, 3));
+    return one.loop.tokens - before;
+  };
+  const Tokens prompt = prompt_of(1, 25);  // six pages, all of which a pool of 13 holds at once
+  run(prompt);
+  run(prompt);  // saves them
+  one.save_all();
+  for (std::uint32_t i = 3; i < 9; ++i) run(prompt_of(i, 50));
+  const std::uint32_t pages = one.loop.scheduler.prefix_pages();
+  EXPECT_EQ(one.transport.writes, 0u);
+  EXPECT_EQ(run(prompt), 1u + 2);
+  EXPECT_EQ(one.transport.writes, 1u);
+  EXPECT_EQ(one.loop.scheduler.prefix_pages(), pages) << "no second copy of known pages";
+}
+
 // A pool of one state has none for the tree: nothing is fetched.
 TEST_P(DiskStates, APoolOfOneStateComputes) {
   const Tokens prompt = save_two_states();
