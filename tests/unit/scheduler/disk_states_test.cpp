@@ -16,7 +16,7 @@ class DiskStates : public testing::TestWithParam<DiskKind> {
     return {env_, options, 512, GetParam(), 0, states};
   }
   static SequenceId add(DiskEngine& engine, const Tokens& prompt,
-                        std::vector<Checkpoint> checkpoints) {
+                        const std::vector<Checkpoint>& checkpoints) {
     const SequenceId id =
         engine.loop.scheduler.add({prompt, 3, false, limits::priority_default, checkpoints});
     engine.loop.wanted[id] = 3;
