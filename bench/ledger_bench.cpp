@@ -6,8 +6,8 @@
 // Prints one JSON object: the fsync latency of the bare disk; durable submits per second through
 // the ledger's thread in messages of 1000 jobs, of 100, and of one job with 64 and with one in
 // flight, each with its commits (one fsync each), its commit latency and the % of what the fsync
-// alone would allow at the same jobs per commit; the latency of claims with a long queue; jobs
-// claimed and ended per second.
+// alone would allow at the same jobs per commit; the latency of claims with a long queue, and
+// of renewals; jobs claimed and ended per second.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -134,7 +134,7 @@ class Bench {
     const auto start = Steady::now();
     std::uint64_t done = 0;
     while (done < jobs) {
-      Claim claim{default_tenant, "engine", "model", 256, INT64_MAX, false, 0};
+      Claim claim{default_tenant, "engine", "model", 256, INT64_MAX};
       const Reply claimed = ask(claim);
       std::vector<Operation> finishes;
       for (const ClaimedJob& job : std::get<ClaimReply>(claimed).jobs) {
@@ -154,7 +154,7 @@ class Bench {
     std::vector<double> us;
     for (int i = 0; i < rounds; ++i) {
       const auto start = Steady::now();
-      const Reply reply = ask(Claim{default_tenant, "engine", "model", 16, INT64_MAX, false, 0});
+      const Reply reply = ask(Claim{default_tenant, "engine", "model", 16, INT64_MAX});
       us.push_back(seconds_since(start) * 1e6);
       std::vector<LeaseId> leases;
       for (const ClaimedJob& job : std::get<ClaimReply>(reply).jobs) leases.push_back(job.lease);
@@ -164,6 +164,22 @@ class Bench {
     std::printf("  \"claim_16\": {\"queued\": %llu, \"p50_us\": %.0f, \"p99_us\": %.0f},\n",
                 static_cast<unsigned long long>(std::get<CountReply>(count).counts.queued),
                 quantile(us, 0.5), quantile(us, 0.99));
+  }
+
+  // A heartbeat of an engine that holds 256 leases.
+  void renewals(int rounds) {
+    std::vector<LeaseId> leases;
+    const Reply reply = ask(Claim{default_tenant, "engine", "model", 256, INT64_MAX});
+    for (const ClaimedJob& job : std::get<ClaimReply>(reply).jobs) leases.push_back(job.lease);
+    std::vector<double> us;
+    for (int i = 0; i < rounds; ++i) {
+      const auto start = Steady::now();
+      ask(Renew{"engine", leases, 1'000'000 + i});
+      us.push_back(seconds_since(start) * 1e6);
+    }
+    ask(GiveBack{leases, Blame::none, ""});
+    std::printf("  \"renew_256\": {\"leases\": %zu, \"p50_us\": %.0f, \"p99_us\": %.0f},\n",
+                leases.size(), quantile(us, 0.5), quantile(us, 0.99));
   }
 
  private:
@@ -221,7 +237,8 @@ int main(int argc, char** argv) {
     bench.submits("submit_single_64", 1, 64, seconds, fsync);
     bench.submits("submit_single_1", 1, 1, seconds, fsync);
     bench.claims(100);
-    bench.ends(5'000, fsync);
+    bench.renewals(200);
+    bench.ends(20'000, fsync);
   }
   std::printf("  \"ledger_bytes\": %llu\n}\n",
               static_cast<unsigned long long>(std::filesystem::file_size(folder + "/ledger")));
