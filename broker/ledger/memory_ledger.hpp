@@ -1,13 +1,15 @@
 #pragma once
-// A ledger in memory, for tests, the simulator and brokers whose jobs need not outlive them.
-// Several handles on one store act as several brokers on one ledger. Errors: those of ledger.hpp,
-// without disk_full and ledger_corrupt; `apply` itself never fails. Thread safety: one thread at a
-// time for each handle; several threads may use handles on one store.
+// A ledger in memory, for tests, the simulator and brokers whose jobs need not outlive them. It is
+// a store like the others: transactions that can be rolled back, several handles, and the rules on
+// top. Several handles on one store act as several brokers on one ledger. Errors: those of
+// ledger.hpp, without disk_full and ledger_corrupt; `apply` itself never fails. Thread safety: one
+// thread at a time for each handle; several threads may use handles on one store.
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "broker/ledger/ledger.hpp"
+#include "broker/ledger/store.hpp"
 
 namespace millrace::broker {
 
@@ -21,5 +23,8 @@ struct MemoryStoreOptions {
 
 std::shared_ptr<MemoryStore> make_memory_store(MemoryStoreOptions options);
 std::unique_ptr<Ledger> make_memory_ledger(std::shared_ptr<MemoryStore> store);
+
+// A handle without rules, whose transactions exclude those of the other handles.
+std::unique_ptr<LedgerStore> make_memory_handle(std::shared_ptr<MemoryStore> store);
 
 }  // namespace millrace::broker

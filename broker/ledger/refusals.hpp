@@ -21,9 +21,6 @@ inline auto refuse_stale_lease(LeaseId lease) {
   return fail(Code::stale, "lease " + std::to_string(lease) + " is no longer current",
               "forget the job: it was given to another engine or has ended");
 }
-inline auto refuse_ended(std::string_view job) {
-  return fail(Code::stale, "job '" + std::string(job) + "' has ended already");
-}
 inline auto refuse_unknown_job(std::string_view job) {
   return fail(Code::not_found, "no job '" + std::string(job) + "'",
               "check the id; a job has the id that the answer to its submission gave");
@@ -40,6 +37,18 @@ inline auto refuse_past_end(std::string_view stream, std::uint64_t number, std::
               "number " + std::to_string(number) + " is past the end of stream '" +
                   std::string(stream) + "', whose last number is " + std::to_string(high),
               "use numbers that were read from this stream in its current epoch");
+}
+inline auto refuse_damaged_entry(std::string_view stream, std::uint64_t number) {
+  return fail(Code::ledger_corrupt,
+              "entry " + std::to_string(number) + " of stream '" + std::string(stream) +
+                  "' is damaged on disk",
+              "restore the ledger from a backup, or read on from the next number");
+}
+inline auto refuse_missing_entry(std::string_view stream, std::uint64_t number) {
+  return fail(
+      Code::ledger_corrupt,
+      "entry " + std::to_string(number) + " of stream '" + std::string(stream) + "' is missing",
+      "restore the ledger from a backup");
 }
 inline auto refuse_epoch(std::string_view stream, std::string_view wanted, std::string_view is) {
   return fail(Code::epoch_changed,

@@ -1,13 +1,21 @@
+// The statements, jobs, queues and counts. Leases and the operations on sets are in
+// sqlite_leases.cpp, streams in sqlite_streams.cpp.
 #include "broker/ledger/sqlite_records.hpp"
 
-#include "schemas/base/hash.hpp"
+#include "broker/ledger/sqlite_checksum.hpp"
 
 namespace millrace::broker {
 namespace {
 
-std::int64_t checksum(std::string_view body, std::uint64_t place) {
-  return static_cast<std::int64_t>(hash64(body, place));
-}
+#define JOB_COLUMNS                                                                  \
+  "j.hash, j.hash_version, j.custom_id, j.model, j.stream, j.batch, j.priority, "    \
+  "j.max_attempts, j.deadline_us, j.sequence, j.submitted_us, j.state, j.attempts, " \
+  "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels"
+#define JOB_INSERT                                                                          \
+  "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, batch, "    \
+  "priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, labels) VALUES " \
+  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15)"
+#define LEASE_COLUMNS "l.lease, l.tenant, l.job, l.engine, l.until_us, l.alone"
 
 std::optional<std::int64_t> optional_integer(const Statement& row, int column) {
   if (row.null(column)) return std::nullopt;
@@ -16,22 +24,15 @@ std::optional<std::int64_t> optional_integer(const Statement& row, int column) {
 
 }  // namespace
 
-Records::Records(Database& database, const Publish& publish)
-    : publish_(publish),
-      database_(database),
+SqliteRecords::SqliteRecords(Database& database)
+    : database_(database),
       select_meta_(database, "SELECT value FROM meta WHERE name = ?1"),
       select_counter_(database, "SELECT value FROM counters WHERE name = ?1"),
       update_counter_(database, "UPDATE counters SET value = ?2 WHERE name = ?1"),
-      select_job_(
-          database,
-          "SELECT hash, hash_version, custom_id, model, stream, batch, priority, "
-          "max_attempts, deadline_us, sequence, submitted_us, state, attempts, failures, "
-          "suspect_us, cancel, number, lease, kv, labels FROM jobs WHERE tenant = ?1 AND job = ?2"),
-      insert_job_(database,
-                  "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, "
-                  "batch, priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, "
-                  "labels) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, "
-                  "?15)"),
+      select_job_(database,
+                  "SELECT " JOB_COLUMNS " FROM jobs j WHERE j.tenant = ?1 AND j.job = ?2"),
+      insert_job_(database, JOB_INSERT),
+      insert_new_job_(database, JOB_INSERT " ON CONFLICT DO NOTHING"),
       update_job_(database,
                   "UPDATE jobs SET state = ?3, attempts = ?4, failures = ?5, suspect_us = ?6, "
                   "cancel = ?7, number = ?8, lease = ?9 WHERE tenant = ?1 AND job = ?2"),
@@ -41,30 +42,78 @@ Records::Records(Database& database, const Publish& publish)
       select_body_(database,
                    "SELECT checksum, body FROM job_bodies WHERE tenant = ?1 AND sequence = ?2"),
       delete_body_(database, "DELETE FROM job_bodies WHERE tenant = ?1 AND sequence = ?2"),
+      select_due_(database,
+                  "SELECT job FROM jobs WHERE tenant = ?1 AND deadline_us <= ?2 AND "
+                  "deadline_us IS NOT NULL AND state < 2 ORDER BY deadline_us, sequence LIMIT ?3"),
+      select_batch_(database,
+                    "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND "
+                    "state = ?3 AND sequence > ?4 AND NOT (state = 1 AND cancel) "
+                    "ORDER BY sequence LIMIT ?5"),
       insert_queue_(database, "INSERT INTO queue VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
       delete_queue_(database,
                     "DELETE FROM queue WHERE tenant = ?1 AND suspect = ?2 AND model = ?3 AND "
                     "kv = ?4 AND priority = ?5 AND sequence = ?6"),
-      select_lease_(database,
-                    "SELECT tenant, job, engine, until_us, alone FROM leases WHERE lease = ?1"),
-      insert_lease_(database, "INSERT INTO leases VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
-      delete_lease_(database, "DELETE FROM leases WHERE lease = ?1"),
-      count_leases_(database, "SELECT count(*) FROM leases WHERE engine = ?1"),
+      select_queue_page_(database,
+                         "SELECT priority, sequence, job, deadline_us FROM queue WHERE "
+                         "tenant = ?1 AND suspect = ?2 AND model = ?3 AND kv = ?4 AND "
+                         "(priority, sequence) > (?5, ?6) ORDER BY priority, sequence LIMIT ?7"),
+      select_suspects_(database,
+                       "SELECT q.model, q.kv, count(*), min(j.suspect_us) FROM queue q CROSS JOIN "
+                       "jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND "
+                       "q.suspect = 1 GROUP BY q.model, q.kv ORDER BY q.model, q.kv"),
       add_count_(database,
                  "INSERT INTO job_counts VALUES (?1, ?2, ?3, ?4) "
                  "ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs"),
-      select_count_(database,
-                    "SELECT jobs FROM job_counts WHERE tenant = ?1 AND batch = '' AND state = 0"),
-      next_number_(database,
-                   "INSERT INTO streams VALUES (?1, ?2, 1, 1) "
-                   "ON CONFLICT DO UPDATE SET high = high + 1 RETURNING high"),
+      select_counts_(database,
+                     "SELECT state, jobs FROM job_counts WHERE tenant = ?1 AND batch = ?2"),
+      select_lease_(database, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.lease = ?1"),
+      insert_lease_(database, "INSERT INTO leases VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+      update_lease_(database, "UPDATE leases SET until_us = ?2 WHERE lease = ?1"),
+      delete_lease_(database, "DELETE FROM leases WHERE lease = ?1"),
+      count_leases_(database, "SELECT count(*) FROM leases WHERE engine = ?1"),
+      select_leases_(database, "SELECT " LEASE_COLUMNS " FROM leases l ORDER BY l.lease"),
+      select_leases_until_(database,
+                           "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.until_us <= ?1"),
+      select_leases_of_engine_(database,
+                               "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.engine = ?1"),
+      select_leased_(database,
+                     "SELECT " LEASE_COLUMNS ", j.job IS NULL, " JOB_COLUMNS
+                     " FROM leases l LEFT JOIN jobs j ON j.tenant = l.tenant AND j.job = l.job "
+                     "WHERE l.lease = ?1"),
+      select_renewed_(database,
+                      "SELECT l.engine, l.until_us, l.job, j.cancel FROM leases l LEFT JOIN jobs j "
+                      "ON j.tenant = l.tenant AND j.job = l.job WHERE l.lease = ?1"),
+      select_claimable_(database, "SELECT b.checksum, b.body, " JOB_COLUMNS
+                                  " FROM jobs j LEFT JOIN job_bodies b ON b.tenant = j.tenant AND "
+                                  "b.sequence = j.sequence WHERE j.tenant = ?1 AND j.job = ?2"),
+      select_stream_(database, "SELECT first, high FROM streams WHERE tenant = ?1 AND stream = ?2"),
+      insert_stream_(database,
+                     "INSERT INTO streams VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET "
+                     "first = excluded.first, high = excluded.high"),
+      list_streams_(database,
+                    "SELECT stream, first, high FROM streams WHERE tenant = ?1 AND stream > ?2 "
+                    "ORDER BY stream LIMIT ?3"),
       insert_entry_(database,
                     "INSERT INTO entries (tenant, stream, number, job, checksum, body) "
-                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)") {}
+                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+      select_entries_(database,
+                      "SELECT number, job, checksum, body FROM entries WHERE tenant = ?1 AND "
+                      "stream = ?2 AND number >= ?3 ORDER BY number LIMIT ?4"),
+      delete_entries_(database,
+                      "DELETE FROM entries WHERE tenant = ?1 AND stream = ?2 AND number < ?3"),
+      select_cursor_(database,
+                     "SELECT number FROM cursors WHERE tenant = ?1 AND stream = ?2 AND "
+                     "cursor = ?3"),
+      set_cursor_(database,
+                  "INSERT INTO cursors VALUES (?1, ?2, ?3, ?4) "
+                  "ON CONFLICT DO UPDATE SET number = excluded.number") {}
 
-void Records::load() {
-  count_changes_.clear();
-  queued_.clear();
+#undef JOB_COLUMNS
+#undef JOB_INSERT
+#undef LEASE_COLUMNS
+
+void SqliteRecords::load() {
+  streams_.clear();
   counters_changed_ = false;
   if (select_meta_.run("epoch")) epoch_ = select_meta_.text(0);
   if (select_counter_.run("next_sequence")) next_sequence_ = select_counter_.integer(0);
@@ -72,200 +121,161 @@ void Records::load() {
   database_.reset_statements();
 }
 
-void Records::flush() {
-  for (const auto& [key, changes] : count_changes_) {
-    for (std::size_t state = 0; state < changes.size(); ++state) {
-      if (changes[state] != 0) add_count_.run(key.first, key.second, state, changes[state]);
-    }
-  }
-  count_changes_.clear();
+void SqliteRecords::flush() {
+  flush_streams();
+  streams_.clear();
   if (!counters_changed_) return;
   update_counter_.run("next_sequence", next_sequence_);
   update_counter_.run("next_lease", next_lease_);
   counters_changed_ = false;
 }
 
-std::optional<JobRow> Records::find_job(const std::string& tenant, const std::string& job) {
-  Statement& s = select_job_;
-  if (!s.run(tenant, job)) return std::nullopt;
-  JobRow row;
-  row.tenant = tenant;
-  row.job = job;
-  row.hash = s.text(0);
-  row.hash_version = static_cast<int>(s.integer(1));
-  row.custom_id = s.text(2);
-  row.model = s.text(3);
-  row.stream = s.text(4);
-  row.batch = s.text(5);
-  row.priority = static_cast<std::uint32_t>(s.integer(6));
-  row.max_attempts = static_cast<std::uint32_t>(s.integer(7));
-  row.deadline_us = optional_integer(s, 8);
-  row.sequence = static_cast<std::uint64_t>(s.integer(9));
-  row.submitted_us = s.integer(10);
-  const std::int64_t state = s.integer(11);
+void SqliteRecords::note_corruption(const std::string& what) {
+  database_.note_failure({Code::ledger_corrupt, "ledger " + database_.path() + ": " + what,
+                          "restore the ledger from a backup"});
+}
+
+// ---- jobs
+
+// Reads the columns of a job, which begin at `column`.
+std::optional<JobRecord> SqliteRecords::read_job(const Statement& row, int column,
+                                                 std::string tenant, std::string job) {
+  const std::int64_t state = row.integer(column + 11);
   if (state < 0 || state > static_cast<std::int64_t>(JobState::expired)) {
-    database_.note_failure({Code::ledger_corrupt,
-                            "ledger " + database_.path() + ": job '" + job + "' has the state " +
-                                std::to_string(state) + ", which does not exist",
-                            "restore the ledger from a backup"});
+    note_corruption("job '" + job + "' has the state " + std::to_string(state) +
+                    ", which does not exist");
     return std::nullopt;
   }
-  row.state = static_cast<JobState>(state);
-  row.attempts = static_cast<std::uint32_t>(s.integer(12));
-  row.failures = static_cast<std::uint32_t>(s.integer(13));
-  row.suspect_us = optional_integer(s, 14);
-  row.cancel_requested = s.integer(15) != 0;
-  row.number = static_cast<std::uint64_t>(s.integer(16));
-  row.lease = static_cast<LeaseId>(s.integer(17));
-  row.kv = s.text(18);
-  row.labels = Body(s.bytes(19));
-  return row;
+  JobRecord out;
+  out.tenant = std::move(tenant);
+  out.job = std::move(job);
+  out.hash = row.text(column);
+  out.hash_version = static_cast<int>(row.integer(column + 1));
+  out.custom_id = row.text(column + 2);
+  out.model = row.text(column + 3);
+  out.stream = row.text(column + 4);
+  out.batch = row.text(column + 5);
+  out.priority = static_cast<std::uint32_t>(row.integer(column + 6));
+  out.max_attempts = static_cast<std::uint32_t>(row.integer(column + 7));
+  out.deadline_us = optional_integer(row, column + 8);
+  out.sequence = static_cast<std::uint64_t>(row.integer(column + 9));
+  out.submitted_us = row.integer(column + 10);
+  out.state = static_cast<JobState>(state);
+  out.attempts = static_cast<std::uint32_t>(row.integer(column + 12));
+  out.failures = static_cast<std::uint32_t>(row.integer(column + 13));
+  out.suspect_us = optional_integer(row, column + 14);
+  out.cancel_requested = row.integer(column + 15) != 0;
+  out.number = static_cast<std::uint64_t>(row.integer(column + 16));
+  out.lease = static_cast<LeaseId>(row.integer(column + 17));
+  out.kv = row.text(column + 18);
+  out.labels = Body(row.bytes(column + 19));
+  return out;
 }
 
-std::optional<JobRow> Records::known_job(const std::string& tenant, const std::string& job) {
-  auto row = find_job(tenant, job);
-  if (!row) {
-    database_.note_failure(
-        {Code::ledger_corrupt,
-         "ledger " + database_.path() + ": job '" + job + "' is queued or leased but has no record",
-         "restore the ledger from a backup"});
-  }
-  return row;
+std::optional<JobRecord> SqliteRecords::find_job(const std::string& tenant,
+                                                 const std::string& job) {
+  if (!select_job_.run(tenant, job)) return std::nullopt;
+  return read_job(select_job_, 0, tenant, job);
 }
 
-std::optional<LeaseRow> Records::find_lease(LeaseId lease) {
-  if (!select_lease_.run(lease)) return std::nullopt;
-  return LeaseRow{lease,
-                  select_lease_.text(0),
-                  select_lease_.text(1),
-                  select_lease_.text(2),
-                  select_lease_.integer(3),
-                  select_lease_.integer(4) != 0};
+void SqliteRecords::insert_job(JobRecord& job, const Body& body) {
+  job.sequence = static_cast<std::uint64_t>(next_sequence_++);
+  counters_changed_ = true;
+  insert_job_.run(job.tenant, job.job, job.hash, job.hash_version, job.custom_id, job.model,
+                  job.stream, job.batch, job.priority, job.max_attempts, job.deadline_us,
+                  job.sequence, job.submitted_us, job.kv, Blob{job.labels});
+  insert_body(job, body);
 }
 
-std::uint64_t Records::leases_of(const std::string& engine) {
-  return count_leases_.run(engine) ? static_cast<std::uint64_t>(count_leases_.integer(0)) : 0;
+void SqliteRecords::insert_body(const JobRecord& job, const Body& body) {
+  insert_body_.run(job.tenant, job.sequence, checksum(body, job.sequence), Blob{body});
 }
 
-std::uint64_t Records::queued_of(const std::string& tenant) {
-  auto it = queued_.find(tenant);
-  if (it == queued_.end()) {
-    // Adds the changes that are not written yet; `count` keeps the sum current from now on.
-    std::int64_t queued = select_count_.run(tenant) ? select_count_.integer(0) : 0;
-    if (const auto pending = count_changes_.find({tenant, ""}); pending != count_changes_.end()) {
-      queued += pending->second[0];
-    }
-    it = queued_.emplace(tenant, queued).first;
-  }
-  return static_cast<std::uint64_t>(it->second);
-}
-
-void Records::count(const JobRow& row, JobState state, std::int64_t change) {
-  const auto index = static_cast<std::size_t>(state);
-  count_changes_[{row.tenant, ""}][index] += change;
-  if (!row.batch.empty()) count_changes_[{row.tenant, row.batch}][index] += change;
-  if (state != JobState::queued) return;
-  if (const auto it = queued_.find(row.tenant); it != queued_.end()) it->second += change;
-}
-
-void Records::enqueue(const JobRow& row) {
-  insert_queue_.run(row.tenant, row.suspect_us.has_value(), row.model, row.kv, row.priority,
-                    row.sequence, row.job, row.deadline_us);
-}
-void Records::dequeue(const JobRow& row) {
-  delete_queue_.run(row.tenant, row.suspect_us.has_value(), row.model, row.kv, row.priority,
-                    row.sequence);
-}
-
-void Records::update(const JobRow& row) {
+void SqliteRecords::update_job(const JobRecord& job) {
   const auto lease =
-      row.lease == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(row.lease));
-  update_job_.run(row.tenant, row.job, static_cast<int>(row.state), row.attempts, row.failures,
-                  row.suspect_us, row.cancel_requested, row.number, lease);
+      job.lease == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(job.lease));
+  update_job_.run(job.tenant, job.job, static_cast<int>(job.state), job.attempts, job.failures,
+                  job.suspect_us, job.cancel_requested, job.number, lease);
 }
 
-void Records::insert(const SubmitJob& op, std::int64_t now_us) {
-  JobRow row;
-  row.tenant = op.tenant;
-  row.job = op.id;
-  row.model = op.model;
-  row.batch = op.batch;
-  row.kv = op.kv;
-  row.priority = op.priority;
-  row.deadline_us = op.deadline_us;
-  row.sequence = static_cast<std::uint64_t>(next_sequence_++);
-  counters_changed_ = true;
-  insert_job_.run(op.tenant, op.id, op.hash, op.hash_version, op.custom_id, op.model, op.stream,
-                  op.batch, op.priority, op.max_attempts, op.deadline_us, row.sequence, now_us,
-                  op.kv, Blob{op.labels});
-  insert_body_.run(op.tenant, row.sequence, checksum(op.body, row.sequence), Blob{op.body});
-  enqueue(row);
-  count(row, JobState::queued, 1);
+std::optional<Body> SqliteRecords::find_body(const JobRecord& job) {
+  if (!select_body_.run(job.tenant, job.sequence)) return std::nullopt;
+  return sound_body(select_body_, 0, job.sequence);
 }
 
-std::optional<Body> Records::body_of(const JobRow& row) {
-  if (!select_body_.run(row.tenant, row.sequence)) return std::nullopt;
-  const std::string_view body = select_body_.bytes(1);
-  if (checksum(body, row.sequence) != select_body_.integer(0)) return std::nullopt;
-  return Body(body);
+void SqliteRecords::delete_body(const JobRecord& job) {
+  delete_body_.run(job.tenant, job.sequence);
 }
 
-LeaseId Records::hand_out(JobRow& row, const std::string& engine, std::int64_t until_us,
-                          bool alone) {
-  dequeue(row);
-  count(row, row.state, -1);
-  row.state = JobState::leased;
-  count(row, row.state, 1);
-  row.lease = static_cast<LeaseId>(next_lease_++);
-  counters_changed_ = true;
-  ++row.attempts;
-  insert_lease_.run(row.lease, row.tenant, row.job, engine, until_us, alone);
-  update(row);
-  return row.lease;
+std::vector<std::string> SqliteRecords::due_jobs(const std::string& tenant, std::int64_t until_us,
+                                                 std::uint64_t max_jobs) {
+  std::vector<std::string> out;
+  Statement& s = select_due_;
+  for (bool row = s.run(tenant, until_us, max_jobs); row; row = s.next()) out.push_back(s.text(0));
+  return out;
 }
 
-void Records::put_back(JobRow& row) {
-  if (row.lease != 0) delete_lease_.run(row.lease);
-  count(row, row.state, -1);
-  row.state = JobState::queued;
-  count(row, row.state, 1);
-  row.lease = 0;
-  update(row);
-  enqueue(row);
+std::vector<std::string> SqliteRecords::jobs_of_batch(const std::string& tenant,
+                                                      const std::string& batch, JobState state,
+                                                      std::uint64_t after, std::uint64_t max_jobs) {
+  std::vector<std::string> out;
+  Statement& s = select_batch_;
+  bool row = s.run(tenant, batch, static_cast<int>(state), after, max_jobs);
+  for (; row; row = s.next()) out.push_back(s.text(0));
+  return out;
 }
 
-void Records::mark_cancelled(JobRow& row) {
-  row.cancel_requested = true;
-  update(row);
+// ---- queues
+
+void SqliteRecords::enqueue(const JobRecord& job) {
+  insert_queue_.run(job.tenant, job.suspect_us.has_value(), job.model, job.kv, job.priority,
+                    job.sequence, job.job, job.deadline_us);
+}
+void SqliteRecords::dequeue(const JobRecord& job) {
+  delete_queue_.run(job.tenant, job.suspect_us.has_value(), job.model, job.kv, job.priority,
+                    job.sequence);
 }
 
-FinishReply Records::end(JobRow& row, const Outcome& outcome) {
-  const EndingJob ending{row.job,    row.custom_id, row.model,    row.batch,
-                         row.labels, row.attempts,  row.failures, row.submitted_us};
-  const Published published = publish_(ending, outcome);
-  if (row.state == JobState::queued) dequeue(row);
-  if (row.lease != 0) delete_lease_.run(row.lease);
-  count(row, row.state, -1);
-  row.state = published.state;
-  count(row, row.state, 1);
-  row.lease = 0;
-  FinishReply reply = append(row.tenant, row.stream, row.job, published.body, row.state);
-  row.number = reply.number;
-  update(row);
-  // Only a failed job can run again.
-  if (row.state != JobState::failed) delete_body_.run(row.tenant, row.sequence);
-  return reply;
-}
-
-FinishReply Records::append(const std::string& tenant, const std::string& stream,
-                            const std::string& job, const Body& body, JobState state) {
-  std::uint64_t number = 0;
-  if (next_number_.run(tenant, stream)) {
-    number = static_cast<std::uint64_t>(next_number_.integer(0));
-    next_number_.next();  // the change is complete when a RETURNING statement has ended
+std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::optional<Place> after,
+                                                  std::size_t max_jobs) {
+  std::vector<QueuedJob> out;
+  Statement& s = select_queue_page_;
+  const std::int64_t priority = after ? std::int64_t{after->first} : -1;
+  const std::uint64_t sequence = after ? after->second : 0;
+  bool row =
+      s.run(queue.tenant, queue.suspect, queue.model, queue.kv, priority, sequence, max_jobs);
+  for (; row; row = s.next()) {
+    const Place place(static_cast<std::uint32_t>(s.integer(0)),
+                      static_cast<std::uint64_t>(s.integer(1)));
+    out.push_back({place, s.text(2), optional_integer(s, 3)});
   }
-  insert_entry_.run(tenant, stream, number, job, checksum(body, number), Blob{body});
-  return {number, tenant, stream, job, epoch_, state};
+  return out;
+}
+
+std::vector<SuspectQueue> SqliteRecords::suspect_queues(const std::string& tenant) {
+  std::vector<SuspectQueue> out;
+  Statement& s = select_suspects_;
+  for (bool row = s.run(tenant); row; row = s.next()) {
+    out.push_back({s.text(0), s.text(1), static_cast<std::uint64_t>(s.integer(2)), s.integer(3)});
+  }
+  return out;
+}
+
+// ---- counts
+
+void SqliteRecords::add_count(const std::string& tenant, const std::string& batch, JobState state,
+                              std::int64_t change) {
+  add_count_.run(tenant, batch, static_cast<int>(state), change);
+}
+
+StateCounts SqliteRecords::counts(const std::string& tenant, const std::string& batch) {
+  StateCounts out{};
+  Statement& s = select_counts_;
+  for (bool row = s.run(tenant, batch); row; row = s.next()) {
+    const auto state = static_cast<std::size_t>(s.integer(0));
+    if (state < out.size()) out[state] = s.integer(1);
+  }
+  return out;
 }
 
 }  // namespace millrace::broker

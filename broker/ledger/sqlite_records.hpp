@@ -1,90 +1,116 @@
 #pragma once
-// Jobs, leases, streams and counts as rows: the steps that operations consist of. No step checks
-// whether it is allowed; the operation does that before its first step. Errors are sticky in the
-// Database. Thread safety: one thread at a time.
-#include <array>
+// The records as rows of the tables in README.md. Numbers that many operations of a transaction
+// take (sequences, leases, the last numbers of streams) are kept in memory and written once, at its
+// end. Errors are sticky in the Database. Thread safety: one thread at a time.
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "broker/ledger/ledger.hpp"
+#include "broker/ledger/records.hpp"
 #include "broker/ledger/sqlite_database.hpp"
 
 namespace millrace::broker {
 
-struct JobRow {
-  std::string tenant, job, hash, custom_id, model, stream, batch, kv;
-  Body labels;
-  int hash_version = 0;
-  std::uint32_t priority = 0, max_attempts = 0, attempts = 0, failures = 0;
-  std::optional<std::int64_t> deadline_us, suspect_us;  // suspect_us: when it became a suspect
-  std::uint64_t sequence = 0, number = 0;
-  std::int64_t submitted_us = 0;
-  JobState state = JobState::queued;
-  bool cancel_requested = false;
-  LeaseId lease = 0;  // 0: none
-};
-
-struct LeaseRow {
-  LeaseId lease = 0;
-  std::string tenant, job, engine;
-  std::int64_t until_us = 0;
-  bool alone = false;
-};
-
-class Records {
+class SqliteRecords final : public Records {
  public:
-  // The tables must exist.
-  Records(Database& database, const Publish& publish);
+  explicit SqliteRecords(Database& database);  // the tables must exist
 
   void load();   // reads the counters; call it after opening and after each rollback
-  void flush();  // writes them; call it before each commit and before counts are read
+  void flush();  // writes what is kept in memory; call it before each commit
 
-  const std::string& epoch() const { return epoch_; }
+  const Status& status() const override { return database_.status(); }
+  void note_corruption(const std::string& what) override;
+  const std::string& epoch() const override { return epoch_; }
 
-  std::optional<JobRow> find_job(const std::string& tenant, const std::string& job);
-  // A job that another row refers to. Its absence is corruption and becomes the database's error.
-  std::optional<JobRow> known_job(const std::string& tenant, const std::string& job);
-  std::optional<LeaseRow> find_lease(LeaseId lease);
-  std::uint64_t leases_of(const std::string& engine);
-  std::uint64_t queued_of(const std::string& tenant);  // includes this transaction's changes
+  std::optional<JobRecord> find_job(const std::string& tenant, const std::string& job) override;
+  void insert_job(JobRecord& job, const Body& body) override;
+  void update_job(const JobRecord& job) override;
+  std::optional<Body> find_body(const JobRecord& job) override;
+  void delete_body(const JobRecord& job) override;
+  std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
+                                    std::uint64_t max_jobs) override;
+  std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
+                                         JobState state, std::uint64_t after,
+                                         std::uint64_t max_jobs) override;
 
-  void insert(const SubmitJob& op, std::int64_t now_us);
-  // The body as it was submitted; none where it is damaged or missing.
-  std::optional<Body> body_of(const JobRow& row);
+  void enqueue(const JobRecord& job) override;
+  void dequeue(const JobRecord& job) override;
+  std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
+                                     std::size_t max_jobs) override;
+  std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override;
 
-  // Each of these changes both `row` and the tables.
-  LeaseId hand_out(JobRow& row, const std::string& engine, std::int64_t until_us, bool alone);
-  void put_back(JobRow& row);  // from leased or failed to queued; the row's marks stay
-  void mark_cancelled(JobRow& row);
-  FinishReply end(JobRow& row, const Outcome& outcome);
-  FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,
-                     const Body& body, JobState state);
+  void add_count(const std::string& tenant, const std::string& batch, JobState state,
+                 std::int64_t change) override;
+  StateCounts counts(const std::string& tenant, const std::string& batch) override;
+
+  void insert_lease(LeaseRecord& lease) override;
+  std::optional<LeaseRecord> find_lease(LeaseId lease) override;
+  void extend_lease(LeaseId lease, std::int64_t until_us) override;
+  void delete_lease(LeaseId lease) override;
+  std::uint64_t count_leases(const std::string& engine) override;
+  std::vector<LeaseRecord> all_leases() override;
+  std::vector<LeaseRecord> leases_until(std::int64_t until_us) override;
+  std::vector<LeaseRecord> leases_of(const std::string& engine) override;
+
+  std::optional<StreamRecord> find_stream(const std::string& tenant,
+                                          const std::string& stream) override;
+  std::uint64_t next_number(const std::string& tenant, const std::string& stream) override;
+  void insert_entry(const std::string& tenant, const std::string& stream, std::uint64_t number,
+                    const std::string& job, const Body& body) override;
+  void scan_entries(const std::string& tenant, const std::string& stream, std::uint64_t from,
+                    std::uint64_t max_entries, const EntryVisitor& visit) override;
+  void trim_stream(const std::string& tenant, const std::string& stream,
+                   std::uint64_t first) override;
+  std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
+                                       std::uint64_t max_streams) override;
+  std::optional<std::uint64_t> find_cursor(const std::string& tenant, const std::string& stream,
+                                           const std::string& cursor) override;
+  void set_cursor(const std::string& tenant, const std::string& stream, const std::string& cursor,
+                  std::uint64_t number) override;
+
+  void store_new(std::span<NewJob> jobs) override;
+  std::vector<std::optional<LeasedJob>> find_leased(std::span<const LeaseId> leases) override;
+  std::vector<ClaimableJob> claimable(const Claim& claim, std::int64_t now_us) override;
+  std::vector<RenewedLease> renew(const std::string& engine, std::span<const LeaseId> leases,
+                                  std::int64_t until_us) override;
 
  private:
-  void count(const JobRow& row, JobState state, std::int64_t change);
-  void enqueue(const JobRow& row);
-  void dequeue(const JobRow& row);
-  void update(const JobRow& row);
+  struct KeptStream {
+    StreamRecord numbers;
+    bool changed = false;
+  };
+  KeptStream* kept_stream(const std::string& tenant, const std::string& stream);
+  void flush_streams();
+  void insert_body(const JobRecord& job, const Body& body);
+  std::optional<JobRecord> read_job(const Statement& row, int column, std::string tenant,
+                                    std::string job);
+  std::vector<LeaseRecord> read_leases(Statement& rows, bool row);
+  Statement& queue_reader(std::size_t place);
+  std::vector<std::string> next_queued(const Claim& claim, std::int64_t now_us);
 
-  const Publish& publish_;
+  Database& database_;
   std::string epoch_;
   std::int64_t next_sequence_ = 1, next_lease_ = 1;
   bool counters_changed_ = false;
-  std::map<std::string, std::int64_t> queued_;  // by tenant, for those asked for so far
-  // Changes of this transaction by (tenant, batch) and state; its end writes them.
-  std::map<std::pair<std::string, std::string>, std::array<std::int64_t, 6>> count_changes_;
+  std::map<std::pair<std::string, std::string>, KeptStream> streams_;  // of this transaction
 
-  Database& database_;
   Statement select_meta_, select_counter_, update_counter_;
-  Statement select_job_, insert_job_, update_job_;
+  Statement select_job_, insert_job_, insert_new_job_, update_job_;
   Statement insert_body_, select_body_, delete_body_;
-  Statement insert_queue_, delete_queue_;
-  Statement select_lease_, insert_lease_, delete_lease_, count_leases_;
-  Statement add_count_, select_count_;
-  Statement next_number_, insert_entry_;
+  Statement select_due_, select_batch_;
+  Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_;
+  std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
+  Statement add_count_, select_counts_;
+  Statement select_lease_, insert_lease_, update_lease_, delete_lease_, count_leases_;
+  Statement select_leases_, select_leases_until_, select_leases_of_engine_;
+  Statement select_leased_, select_renewed_, select_claimable_;
+  Statement select_stream_, insert_stream_, list_streams_;
+  Statement insert_entry_, select_entries_, delete_entries_;
+  Statement select_cursor_, set_cursor_;
 };
 
 }  // namespace millrace::broker

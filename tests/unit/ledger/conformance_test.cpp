@@ -8,7 +8,7 @@ using Strings = std::vector<std::string>;
 
 INSTANTIATE_TEST_SUITE_P(Ledgers, LedgerTest,
                          testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_reopened),
+                                         Kind::sqlite_plain, Kind::sqlite_reopened),
                          kind_name);
 
 TEST_P(LedgerTest, SubmittingTwiceStoresOnceAndAnswersTheStoredState) {
@@ -325,7 +325,8 @@ TEST_P(LedgerTest, ASuspectGivenBackWithoutBlameStaysASuspect) {
 }
 
 class FullQueue : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Ledgers, FullQueue, testing::Values(Kind::memory, Kind::sqlite),
+INSTANTIATE_TEST_SUITE_P(Ledgers, FullQueue,
+                         testing::Values(Kind::memory, Kind::sqlite, Kind::sqlite_plain),
                          kind_name);
 
 TEST_P(FullQueue, RefusesSubmitsUntilThereIsRoom) {

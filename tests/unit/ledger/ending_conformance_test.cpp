@@ -11,7 +11,7 @@ class EndingTest : public LedgerTest {};
 
 INSTANTIATE_TEST_SUITE_P(Ledgers, EndingTest,
                          testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_reopened),
+                                         Kind::sqlite_plain, Kind::sqlite_reopened),
                          kind_name);
 
 TEST_P(EndingTest, CancellingTellsQueuedLeasedEndedAndUnknownApart) {

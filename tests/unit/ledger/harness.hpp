@@ -11,8 +11,10 @@
 
 #include "broker/ledger/ledger.hpp"
 #include "broker/ledger/memory_ledger.hpp"
-#include "broker/ledger/sqlite_ledger.hpp"
+#include "broker/ledger/sqlite_testing.hpp"
+#include "broker/ledger/stored_ledger.hpp"
 #include "schemas/base/random_id.hpp"
+#include "tests/unit/ledger/forwarding_store.hpp"
 
 namespace millrace::broker::test {
 
@@ -46,7 +48,8 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-enum class Kind { memory, memory_two_handles, sqlite, sqlite_reopened };
+// sqlite_plain: the plain forms of the operations on sets, on the SQLite store.
+enum class Kind { memory, memory_two_handles, sqlite, sqlite_plain, sqlite_reopened };
 inline std::string name_of(Kind kind) {
   switch (kind) {
     case Kind::memory:
@@ -55,6 +58,8 @@ inline std::string name_of(Kind kind) {
       return "MemoryTwoHandles";
     case Kind::sqlite:
       return "Sqlite";
+    case Kind::sqlite_plain:
+      return "SqlitePlain";
     case Kind::sqlite_reopened:
       return "SqliteReopened";
   }
@@ -93,9 +98,11 @@ class AnyLedger {
     options.publish = publish;
     options.max_queued_jobs = limits_.max_queued_jobs;
     options.ballast_bytes = 0;
-    auto opened = open_sqlite_ledger(folder_.file("ledger"), std::move(options));
+    auto opened = open_sqlite_store(folder_.file("ledger"), std::move(options));
     ASSERT_TRUE(opened) << opened.error().text();
-    handles_[0] = *std::move(opened);
+    std::unique_ptr<LedgerStore> store = *std::move(opened);
+    if (kind_ == Kind::sqlite_plain) store = std::make_unique<PlainStore>(std::move(store));
+    handles_[0] = make_stored_ledger(std::move(store), {publish, limits_.max_queued_jobs});
   }
 
   std::vector<Result<Reply>> apply(const std::vector<Operation>& operations) {

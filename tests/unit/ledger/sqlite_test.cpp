@@ -207,6 +207,13 @@ TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
   for (const char* sql :
        {"SELECT priority, sequence, job, deadline_us FROM queue WHERE tenant = ?1 AND suspect = ?2 "
         "AND model = ?3 AND kv = ?4 ORDER BY priority, sequence",
+        "SELECT priority, sequence, job, deadline_us FROM queue WHERE tenant = ?1 AND suspect = ?2 "
+        "AND model = ?3 AND kv = ?4 AND (priority, sequence) > (?5, ?6) "
+        "ORDER BY priority, sequence LIMIT ?7",
+        "SELECT l.engine, l.until_us, l.job, j.cancel FROM leases l LEFT JOIN jobs j ON "
+        "j.tenant = l.tenant AND j.job = l.job WHERE l.lease = ?1",
+        "SELECT b.checksum, b.body FROM jobs j LEFT JOIN job_bodies b ON b.tenant = j.tenant AND "
+        "b.sequence = j.sequence WHERE j.tenant = ?1 AND j.job = ?2",
         "SELECT q.model, q.kv, count(*), min(j.suspect_us) FROM queue q CROSS JOIN jobs j ON "
         "j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND q.suspect = 1 "
         "GROUP BY q.model, q.kv ORDER BY q.model, q.kv",
@@ -216,6 +223,7 @@ TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
         "sequence > ?4 AND NOT (state = 1 AND cancel) ORDER BY sequence LIMIT ?5"}) {
     const std::string found = plan(sql);
     EXPECT_NE(found.find("SEARCH"), std::string::npos) << sql << "\n" << found;
+    EXPECT_EQ(found.find("SCAN"), std::string::npos) << sql << "\n" << found;
     EXPECT_EQ(found.find("TEMP B-TREE"), std::string::npos) << sql << "\n" << found;
   }
   sqlite3_close(db);

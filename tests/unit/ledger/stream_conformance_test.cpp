@@ -24,7 +24,7 @@ class StreamTest : public LedgerTest {
 
 INSTANTIATE_TEST_SUITE_P(Ledgers, StreamTest,
                          testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_reopened),
+                                         Kind::sqlite_plain, Kind::sqlite_reopened),
                          kind_name);
 
 TEST_P(StreamTest, NumbersAreGapFreePerStream) {

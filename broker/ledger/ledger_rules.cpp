@@ -1,0 +1,236 @@
+// The operations that store jobs, hand them out and take their ends. Cancels, deadlines and retries
+// are in ending_rules.cpp, streams and reads in stream_rules.cpp.
+#include "broker/ledger/ledger_rules.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <type_traits>
+
+#include "broker/ledger/refusals.hpp"
+
+namespace millrace::broker {
+namespace {
+
+template <class... Ops>
+bool is_any(const Operation& op) {
+  return (std::holds_alternative<Ops>(op) || ...);
+}
+
+// The number of operations at the beginning that make one set.
+std::size_t set_length(std::span<const Operation> operations) {
+  const Operation& first = operations.front();
+  if (!is_any<SubmitJob, Finish>(first)) return 1;
+  const auto end = std::ranges::find_if(
+      operations, [&](const Operation& op) { return op.index() != first.index(); });
+  return static_cast<std::size_t>(end - operations.begin());
+}
+
+JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
+  JobRecord job;
+  job.tenant = op.tenant;
+  job.job = op.id;
+  job.hash = op.hash;
+  job.hash_version = op.hash_version;
+  job.custom_id = op.custom_id;
+  job.model = op.model;
+  job.stream = op.stream;
+  job.batch = op.batch;
+  job.kv = op.kv;
+  job.labels = op.labels;
+  job.priority = op.priority;
+  job.max_attempts = op.max_attempts;
+  job.deadline_us = op.deadline_us;
+  job.submitted_us = now_us;
+  return job;
+}
+
+}  // namespace
+
+bool only_reads(const Operation& op) {
+  return is_any<FindLapsed, ReadStream, ListStreams, GetJob, Count>(op);
+}
+bool brings_work(const Operation& op) {
+  return is_any<SubmitJob, Append>(op);
+}
+std::uint64_t work_bytes(const Operation& op) {
+  if (const auto* submit = std::get_if<SubmitJob>(&op)) return submit->body.size();
+  if (const auto* append = std::get_if<Append>(&op)) return append->body.size();
+  return 0;
+}
+
+LedgerRules::LedgerRules(Records& records, RulesOptions options)
+    : records_(records), options_(std::move(options)), transitions_(records, options_.publish) {}
+
+std::vector<Result<Reply>> LedgerRules::carry_out(std::span<const Operation> operations,
+                                                  std::int64_t now_us, const Refusals& refusals) {
+  transitions_.begin(now_us);
+  Replies replies;
+  replies.reserve(operations.size());
+  while (!operations.empty() && records_.status()) {
+    const Operation& op = operations.front();
+    std::size_t length = 1;
+    if (refusals.writes && !only_reads(op)) {
+      replies.push_back(refuse(op, *refusals.writes));
+    } else if (refusals.work && brings_work(op)) {
+      replies.push_back(refuse(op, *refusals.work));
+    } else if (is_any<SubmitJob>(op)) {
+      length = set_length(operations);
+      submit(operations.first(length), replies);
+    } else if (is_any<Finish>(op)) {
+      length = set_length(operations);
+      finish(operations.first(length), replies);
+    } else {
+      replies.push_back(std::visit(
+          [this](const auto& one) -> Result<Reply> {
+            using Op = std::decay_t<decltype(one)>;
+            if constexpr (std::is_same_v<Op, SubmitJob> || std::is_same_v<Op, Finish>) {
+              return fail(Code::internal, "an operation on a set was carried out alone");
+            } else {
+              return carry_out(one);
+            }
+          },
+          op));
+    }
+    operations = operations.subspan(length);
+  }
+  transitions_.flush();
+  return replies;
+}
+
+// A job that is stored already gets its answer even on a full disk.
+Result<Reply> LedgerRules::refuse(const Operation& op, const Error& error) {
+  if (const auto* submit = std::get_if<SubmitJob>(&op)) {
+    if (auto known = answer_known(*submit)) return *std::move(known);
+  }
+  return fail(error);
+}
+
+// The answer to a submit whose id is stored already. None where the job is new.
+std::optional<Result<Reply>> LedgerRules::answer_known(const SubmitJob& op) {
+  const auto known = records_.find_job(op.tenant, op.id);
+  if (!known) return std::nullopt;
+  if (known->hash != op.hash || known->hash_version != op.hash_version) {
+    return refuse_conflict(op.id);
+  }
+  return SubmitReply{true, known->state};
+}
+
+void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
+  while (!submits.empty() && records_.status()) {
+    // The next jobs of one tenant, as many as its queue has room for if all of them are new.
+    const auto& first = std::get<SubmitJob>(submits.front());
+    const std::uint64_t queued = transitions_.queued_of(first.tenant);
+    if (queued >= options_.max_queued_jobs) {
+      auto known = answer_known(first);
+      replies.push_back(known ? *std::move(known) : refuse_overloaded(queued));
+      submits = submits.subspan(1);
+      continue;
+    }
+    std::vector<NewJob> jobs;
+    for (const Operation& operation : submits) {
+      const auto& op = std::get<SubmitJob>(operation);
+      if (op.tenant != first.tenant || jobs.size() >= options_.max_queued_jobs - queued) break;
+      jobs.push_back({record_of(op, transitions_.now_us()), &op.body});
+    }
+    records_.store_new(jobs);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const auto& op = std::get<SubmitJob>(submits[i]);
+      if (jobs[i].stored) {
+        transitions_.stored(jobs[i].record);
+        replies.push_back(SubmitReply{false, JobState::queued});
+      } else {
+        auto known = answer_known(op);
+        replies.push_back(known ? *std::move(known) : refuse_unknown_job(op.id));
+      }
+    }
+    submits = submits.subspan(jobs.size());
+  }
+}
+
+Result<Reply> LedgerRules::carry_out(const Claim& op) {
+  ClaimReply reply;
+  std::uint64_t bytes = 0;
+  for (ClaimableJob& next : records_.claimable(op, transitions_.now_us())) {
+    JobRecord& job = next.job;
+    if (!next.body) {
+      reply.ended.push_back(transitions_.end_here(job, JobState::failed, Code::ledger_corrupt));
+      continue;
+    }
+    bytes += next.body->size();
+    if (!reply.jobs.empty() && bytes > op.max_bytes) break;
+    const LeaseId lease = transitions_.hand_out(job, op);
+    reply.jobs.push_back({lease, op.tenant, job.job, job.attempts, job.submitted_us,
+                          job.deadline_us, job.suspect_us.has_value(), *std::move(next.body),
+                          job.custom_id, job.stream});
+  }
+  return reply;
+}
+
+Result<Reply> LedgerRules::carry_out(const Renew& op) {
+  RenewReply reply;
+  for (const RenewedLease& lease : records_.renew(op.engine, op.leases, op.until_us)) {
+    if (!lease.held) {
+      reply.lost.push_back(lease.lease);
+    } else if (lease.cancel_requested) {
+      reply.cancelled.push_back(lease.lease);
+    }
+  }
+  return reply;
+}
+
+void LedgerRules::finish(std::span<const Operation> ends, Replies& replies) {
+  std::vector<LeaseId> leases;
+  leases.reserve(ends.size());
+  for (const Operation& op : ends) leases.push_back(std::get<Finish>(op).lease);
+  auto held = records_.find_leased(leases);
+  std::set<LeaseId> ended;  // by this set
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const auto& op = std::get<Finish>(ends[i]);
+    if (!is_end(op.state)) {
+      replies.push_back(refuse_end_state());
+    } else if (!held[i] || held[i]->job.lease != op.lease || ended.contains(op.lease) ||
+               (!op.engine.empty() && held[i]->lease.engine != op.engine)) {
+      replies.push_back(refuse_stale_lease(op.lease));
+    } else {
+      ended.insert(op.lease);
+      replies.push_back(transitions_.end(
+          held[i]->job, {op.state, op.result, op.error, {}, transitions_.now_us()}));
+    }
+  }
+}
+
+void LedgerRules::give_back(LeasedJob held, const GiveBack& op, bool proven, GiveBackReply& reply) {
+  JobRecord& job = held.job;
+  if (op.blame == Blame::died && !job.suspect_us) job.suspect_us = transitions_.now_us();
+  if (proven) ++job.failures;
+  if (job.cancel_requested) {
+    reply.ended.push_back(transitions_.end_here(job, JobState::cancelled, Code::cancelled));
+  } else if (proven && job.failures >= job.max_attempts) {
+    reply.ended.push_back(transitions_.end_here(job, JobState::failed, Code::engine_died));
+  } else {
+    transitions_.put_back(job);
+    reply.returned.push_back(job.job);
+  }
+}
+
+Result<Reply> LedgerRules::carry_out(const GiveBack& op) {
+  std::map<std::string, std::uint64_t> held;  // leases an engine had when it died
+  std::vector<LeasedJob> chosen;
+  std::set<LeaseId> seen;
+  for (auto& found : records_.find_leased(op.leases)) {
+    if (!found || (!op.engine.empty() && found->lease.engine != op.engine)) continue;
+    if (!seen.insert(found->lease.lease).second) continue;
+    const std::string& engine = found->lease.engine;
+    if (!held.contains(engine)) held[engine] = records_.count_leases(engine);
+    chosen.push_back(*std::move(found));
+  }
+  GiveBackReply reply;
+  for (LeasedJob& one : chosen) {
+    const bool proven = op.blame == Blame::died && one.lease.alone && held[one.lease.engine] == 1;
+    give_back(std::move(one), op, proven, reply);
+  }
+  return reply;
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,81 @@
+#pragma once
+// The rules of the ledger, once for all stores: the operations of ledger.hpp on records. Each
+// checks first and changes afterwards, so that a refused operation changes nothing and needs no
+// savepoint. Neighbouring submits and ends are carried out as sets, with the same answers as one by
+// one.
+//
+// Errors: a refusal is the reply of its operation. After each call the caller checks the records'
+// status: if they failed, the replies have no meaning. Thread safety: one thread at a time.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "broker/ledger/ledger.hpp"
+#include "broker/ledger/records.hpp"
+#include "broker/ledger/transitions.hpp"
+
+namespace millrace::broker {
+
+struct RulesOptions {
+  Publish publish;  // required
+  std::uint64_t max_queued_jobs = limits::queued_jobs;
+};
+
+// Why operations are refused before they are tried: a full disk.
+struct Refusals {
+  std::optional<Error> work;    // submits of new jobs, and appends
+  std::optional<Error> writes;  // everything that changes something
+};
+
+bool only_reads(const Operation& op);
+bool brings_work(const Operation& op);          // a submit or an append
+std::uint64_t work_bytes(const Operation& op);  // bytes of the body that it brings
+
+class LedgerRules {
+ public:
+  LedgerRules(Records& records, RulesOptions options);
+  LedgerRules(const LedgerRules&) = delete;
+  LedgerRules& operator=(const LedgerRules&) = delete;
+
+  // Carries out all operations of one transaction, in order, one reply each. When it returns, all
+  // changes are in the records. It stops early where the records fail.
+  std::vector<Result<Reply>> carry_out(std::span<const Operation> operations, std::int64_t now_us,
+                                       const Refusals& refusals);
+
+ private:
+  using Replies = std::vector<Result<Reply>>;
+
+  // Sets: operations that follow one another.
+  void submit(std::span<const Operation> submits, Replies& replies);
+  void finish(std::span<const Operation> ends, Replies& replies);
+
+  Result<Reply> carry_out(const Claim& op);
+  Result<Reply> carry_out(const Renew& op);
+  Result<Reply> carry_out(const GiveBack& op);
+  Result<Reply> carry_out(const FindLapsed& op);
+  Result<Reply> carry_out(const ExpireJobs& op);
+  Result<Reply> carry_out(const CancelJobs& op);
+  Result<Reply> carry_out(const RetryJobs& op);
+  Result<Reply> carry_out(const ReadStream& op);
+  Result<Reply> carry_out(const ListStreams& op);
+  Result<Reply> carry_out(const MoveCursor& op);
+  Result<Reply> carry_out(const TrimStream& op);
+  Result<Reply> carry_out(const Append& op);
+  Result<Reply> carry_out(const GetJob& op);
+  Result<Reply> carry_out(const Count& op);
+
+  Result<Reply> refuse(const Operation& op, const Error& error);
+  std::optional<Result<Reply>> answer_known(const SubmitJob& op);
+  void give_back(LeasedJob held, const GiveBack& op, bool proven, GiveBackReply& reply);
+  void cancel(JobRecord& job, CancelReply& reply);
+  void retry(JobRecord& job);
+  Status read_entries(const ReadStream& op, std::uint64_t from, ReadStreamReply& reply);
+
+  Records& records_;
+  const RulesOptions options_;
+  Transitions transitions_;
+};
+
+}  // namespace millrace::broker

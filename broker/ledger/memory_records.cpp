@@ -1,0 +1,340 @@
+#include "broker/ledger/memory_records.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+namespace millrace::broker {
+
+void MemoryRecords::keep() {
+  undo_.clear();
+}
+
+void MemoryRecords::undo() {
+  // The steps may use operations that note how to undo them in turn.
+  auto steps = std::exchange(undo_, {});
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) (*step)();
+  undo_.clear();
+  status_ = {};
+}
+
+void MemoryRecords::note_corruption(const std::string& what) {
+  if (status_) {
+    status_ = fail(Code::ledger_corrupt, "ledger in memory: " + what,
+                   "this is a defect in Millrace: please report it");
+  }
+}
+
+// ---- jobs
+
+void MemoryRecords::index(const JobRecord& job) {
+  if (job.deadline_us && !is_end(job.state)) {
+    deadlines_.emplace(std::tuple(job.tenant, *job.deadline_us, job.sequence), job.job);
+  }
+  if (!job.batch.empty()) {
+    batches_[{job.tenant, job.batch, job.state}].emplace(job.sequence, &job);
+  }
+}
+
+void MemoryRecords::unindex(const JobRecord& job) {
+  if (job.deadline_us) deadlines_.erase(std::tuple(job.tenant, *job.deadline_us, job.sequence));
+  if (job.batch.empty()) return;
+  const auto members = batches_.find({job.tenant, job.batch, job.state});
+  if (members == batches_.end()) return;
+  members->second.erase(job.sequence);
+  if (members->second.empty()) batches_.erase(members);
+}
+
+void MemoryRecords::put_job(JobRecord job) {
+  JobRecord& kept = jobs_[{job.tenant, job.job}];
+  unindex(kept);
+  kept = std::move(job);
+  index(kept);
+}
+
+std::optional<JobRecord> MemoryRecords::find_job(const std::string& tenant,
+                                                 const std::string& job) {
+  const auto it = jobs_.find({tenant, job});
+  if (it == jobs_.end()) return std::nullopt;
+  return it->second;
+}
+
+void MemoryRecords::insert_job(JobRecord& job, const Body& body) {
+  job.sequence = next_sequence_++;
+  put_job(job);
+  bodies_[{job.tenant, job.sequence}] = body;
+  note_undo([this, key = Key(job.tenant, job.job), sequence = job.sequence] {
+    const auto it = jobs_.find(key);
+    unindex(it->second);
+    jobs_.erase(it);
+    bodies_.erase({key.first, sequence});
+    next_sequence_ = sequence;
+  });
+}
+
+void MemoryRecords::update_job(const JobRecord& job) {
+  const auto it = jobs_.find({job.tenant, job.job});
+  if (it == jobs_.end()) return;
+  note_undo([this, before = it->second] { put_job(before); });
+  put_job(job);
+}
+
+std::optional<Body> MemoryRecords::find_body(const JobRecord& job) {
+  const auto it = bodies_.find({job.tenant, job.sequence});
+  if (it == bodies_.end()) return std::nullopt;
+  return it->second;
+}
+
+void MemoryRecords::delete_body(const JobRecord& job) {
+  auto body = bodies_.extract({job.tenant, job.sequence});
+  if (body.empty()) return;
+  note_undo([this, key = body.key(), bytes = std::move(body.mapped())] { bodies_[key] = bytes; });
+}
+
+std::vector<std::string> MemoryRecords::due_jobs(const std::string& tenant, std::int64_t until_us,
+                                                 std::uint64_t max_jobs) {
+  std::vector<std::string> out;
+  const auto first = std::numeric_limits<std::int64_t>::min();
+  for (auto it = deadlines_.lower_bound({tenant, first, 0});
+       it != deadlines_.end() && out.size() < max_jobs; ++it) {
+    const auto& [whose, deadline_us, sequence] = it->first;
+    if (whose != tenant || deadline_us > until_us) break;
+    out.push_back(it->second);
+  }
+  return out;
+}
+
+std::vector<std::string> MemoryRecords::jobs_of_batch(const std::string& tenant,
+                                                      const std::string& batch, JobState state,
+                                                      std::uint64_t after, std::uint64_t max_jobs) {
+  std::vector<std::string> out;
+  const auto members = batches_.find({tenant, batch, state});
+  if (members == batches_.end()) return out;
+  for (auto it = members->second.upper_bound(after);
+       it != members->second.end() && out.size() < max_jobs; ++it) {
+    const JobRecord& job = *it->second;
+    if (state == JobState::leased && job.cancel_requested) continue;
+    out.push_back(job.job);
+  }
+  return out;
+}
+
+// ---- queues
+
+void MemoryRecords::enqueue(const JobRecord& job) {
+  queues_[{job.tenant, job.suspect_us.has_value(), job.model, job.kv}].emplace(
+      Place(job.priority, job.sequence),
+      QueuedJob{{job.priority, job.sequence}, job.job, job.deadline_us});
+  note_undo([this, job] { dequeue(job); });
+}
+
+void MemoryRecords::dequeue(const JobRecord& job) {
+  const auto queue = queues_.find({job.tenant, job.suspect_us.has_value(), job.model, job.kv});
+  if (queue == queues_.end() || queue->second.erase({job.priority, job.sequence}) == 0) return;
+  if (queue->second.empty()) queues_.erase(queue);
+  note_undo([this, job] { enqueue(job); });
+}
+
+std::vector<QueuedJob> MemoryRecords::queued_jobs(const QueueKey& key, std::optional<Place> after,
+                                                  std::size_t max_jobs) {
+  std::vector<QueuedJob> out;
+  const auto queue = queues_.find({key.tenant, key.suspect, key.model, key.kv});
+  if (queue == queues_.end()) return out;
+  auto it = after ? queue->second.upper_bound(*after) : queue->second.begin();
+  for (; it != queue->second.end() && out.size() < max_jobs; ++it) out.push_back(it->second);
+  return out;
+}
+
+std::vector<SuspectQueue> MemoryRecords::suspect_queues(const std::string& tenant) {
+  std::vector<SuspectQueue> out;
+  for (auto it = queues_.lower_bound({tenant, true, "", ""}); it != queues_.end(); ++it) {
+    const auto& [whose, suspect, model, kv] = it->first;
+    if (whose != tenant) break;
+    SuspectQueue queue{model, kv, it->second.size(), std::numeric_limits<std::int64_t>::max()};
+    for (const auto& [place, queued] : it->second) {
+      const JobRecord& job = jobs_.at({tenant, queued.job});
+      queue.oldest_us = std::min(queue.oldest_us, job.suspect_us.value_or(queue.oldest_us));
+    }
+    out.push_back(std::move(queue));
+  }
+  return out;
+}
+
+// ---- counts
+
+void MemoryRecords::add_count(const std::string& tenant, const std::string& batch, JobState state,
+                              std::int64_t change) {
+  counts_[{tenant, batch}][static_cast<std::size_t>(state)] += change;
+  note_undo([this, tenant, batch, state, change] {
+    counts_[{tenant, batch}][static_cast<std::size_t>(state)] -= change;
+  });
+}
+
+StateCounts MemoryRecords::counts(const std::string& tenant, const std::string& batch) {
+  const auto it = counts_.find({tenant, batch});
+  return it == counts_.end() ? StateCounts{} : it->second;
+}
+
+// ---- leases
+
+void MemoryRecords::put_lease(LeaseRecord lease) {
+  remove_lease(lease.lease);
+  leases_by_engine_[lease.engine].insert(lease.lease);
+  leases_by_end_.emplace(lease.until_us, lease.lease);
+  leases_[lease.lease] = std::move(lease);
+}
+
+void MemoryRecords::remove_lease(LeaseId id) {
+  const auto it = leases_.find(id);
+  if (it == leases_.end()) return;
+  const auto engine = leases_by_engine_.find(it->second.engine);
+  engine->second.erase(id);
+  if (engine->second.empty()) leases_by_engine_.erase(engine);
+  leases_by_end_.erase({it->second.until_us, id});
+  leases_.erase(it);
+}
+
+void MemoryRecords::insert_lease(LeaseRecord& lease) {
+  lease.lease = next_lease_++;
+  put_lease(lease);
+  note_undo([this, id = lease.lease] {
+    remove_lease(id);
+    next_lease_ = id;
+  });
+}
+
+std::optional<LeaseRecord> MemoryRecords::find_lease(LeaseId lease) {
+  const auto it = leases_.find(lease);
+  if (it == leases_.end()) return std::nullopt;
+  return it->second;
+}
+
+void MemoryRecords::extend_lease(LeaseId id, std::int64_t until_us) {
+  const auto it = leases_.find(id);
+  if (it == leases_.end()) return;
+  note_undo([this, before = it->second] { put_lease(before); });
+  LeaseRecord lease = it->second;
+  lease.until_us = until_us;
+  put_lease(std::move(lease));
+}
+
+void MemoryRecords::delete_lease(LeaseId id) {
+  const auto it = leases_.find(id);
+  if (it == leases_.end()) return;
+  note_undo([this, before = it->second] { put_lease(before); });
+  remove_lease(id);
+}
+
+std::uint64_t MemoryRecords::count_leases(const std::string& engine) {
+  const auto it = leases_by_engine_.find(engine);
+  return it == leases_by_engine_.end() ? 0 : it->second.size();
+}
+
+std::vector<LeaseRecord> MemoryRecords::all_leases() {
+  std::vector<LeaseRecord> out;
+  for (const auto& [id, lease] : leases_) out.push_back(lease);
+  return out;
+}
+
+std::vector<LeaseRecord> MemoryRecords::leases_until(std::int64_t until_us) {
+  std::vector<LeaseRecord> out;
+  for (const auto& [end_us, id] : leases_by_end_) {
+    if (end_us > until_us) break;
+    out.push_back(leases_.at(id));
+  }
+  return out;
+}
+
+std::vector<LeaseRecord> MemoryRecords::leases_of(const std::string& engine) {
+  std::vector<LeaseRecord> out;
+  const auto it = leases_by_engine_.find(engine);
+  if (it == leases_by_engine_.end()) return out;
+  for (const LeaseId id : it->second) out.push_back(leases_.at(id));
+  return out;
+}
+
+// ---- streams
+
+std::optional<StreamRecord> MemoryRecords::find_stream(const std::string& tenant,
+                                                       const std::string& stream) {
+  const auto it = streams_.find({tenant, stream});
+  if (it == streams_.end()) return std::nullopt;
+  return it->second.numbers;
+}
+
+std::uint64_t MemoryRecords::next_number(const std::string& tenant, const std::string& stream) {
+  const Key key(tenant, stream);
+  const bool is_new = !streams_.contains(key);
+  note_undo([this, key, is_new] {
+    --streams_[key].numbers.high;
+    if (is_new) streams_.erase(key);
+  });
+  return ++streams_[key].numbers.high;
+}
+
+void MemoryRecords::insert_entry(const std::string& tenant, const std::string& stream,
+                                 std::uint64_t number, const std::string& job, const Body& body) {
+  Stream& to = streams_[{tenant, stream}];
+  to.entries.push_back({number, job, body});
+  note_undo([&to] { to.entries.pop_back(); });
+}
+
+void MemoryRecords::scan_entries(const std::string& tenant, const std::string& stream,
+                                 std::uint64_t from, std::uint64_t max_entries,
+                                 const EntryVisitor& visit) {
+  const auto it = streams_.find({tenant, stream});
+  if (it == streams_.end() || from < it->second.numbers.first) return;
+  const auto& entries = it->second.entries;
+  const std::size_t first = from - it->second.numbers.first;
+  for (std::size_t i = first; i < entries.size() && i - first < max_entries; ++i) {
+    if (!visit({entries[i].number, entries[i].job, entries[i].body, true})) return;
+  }
+}
+
+void MemoryRecords::trim_stream(const std::string& tenant, const std::string& stream,
+                                std::uint64_t first) {
+  Stream& s = streams_[{tenant, stream}];
+  const auto count = static_cast<std::ptrdiff_t>(first - s.numbers.first);
+  std::deque<Entry> gone(std::make_move_iterator(s.entries.begin()),
+                         std::make_move_iterator(s.entries.begin() + count));
+  s.entries.erase(s.entries.begin(), s.entries.begin() + count);
+  note_undo([&s, before = s.numbers.first, gone = std::move(gone)] {
+    s.entries.insert(s.entries.begin(), gone.begin(), gone.end());
+    s.numbers.first = before;
+  });
+  s.numbers.first = first;
+}
+
+std::vector<StreamInfo> MemoryRecords::list_streams(const std::string& tenant,
+                                                    const std::string& after,
+                                                    std::uint64_t max_streams) {
+  std::vector<StreamInfo> out;
+  for (auto it = streams_.upper_bound({tenant, after});
+       it != streams_.end() && it->first.first == tenant && out.size() < max_streams; ++it) {
+    out.push_back({it->first.second, it->second.numbers.first, it->second.numbers.high});
+  }
+  return out;
+}
+
+std::optional<std::uint64_t> MemoryRecords::find_cursor(const std::string& tenant,
+                                                        const std::string& stream,
+                                                        const std::string& cursor) {
+  const auto it = streams_.find({tenant, stream});
+  if (it == streams_.end()) return std::nullopt;
+  const auto found = it->second.cursors.find(cursor);
+  if (found == it->second.cursors.end()) return std::nullopt;
+  return found->second;
+}
+
+void MemoryRecords::set_cursor(const std::string& tenant, const std::string& stream,
+                               const std::string& cursor, std::uint64_t number) {
+  Stream& s = streams_[{tenant, stream}];
+  const auto before = find_cursor(tenant, stream, cursor);
+  s.cursors[cursor] = number;
+  note_undo([&s, cursor, before] {
+    s.cursors.erase(cursor);
+    if (before) s.cursors[cursor] = *before;
+  });
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,111 @@
+#pragma once
+// The records in memory, with the indexes that other stores have as tables. Each change notes how
+// to undo it, so that a transaction can be rolled back. It offers the plain forms of the operations
+// on sets. Private to the ledger in memory. Thread safety: use it under the store's mutex.
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "broker/ledger/records.hpp"
+
+namespace millrace::broker {
+
+class MemoryRecords final : public Records {
+ public:
+  explicit MemoryRecords(std::string epoch) : epoch_(std::move(epoch)) {}
+
+  void keep();  // ends a transaction and keeps its changes
+  void undo();  // ends it and takes them back
+
+  const Status& status() const override { return status_; }
+  void note_corruption(const std::string& what) override;
+  const std::string& epoch() const override { return epoch_; }
+
+  std::optional<JobRecord> find_job(const std::string& tenant, const std::string& job) override;
+  void insert_job(JobRecord& job, const Body& body) override;
+  void update_job(const JobRecord& job) override;
+  std::optional<Body> find_body(const JobRecord& job) override;
+  void delete_body(const JobRecord& job) override;
+  std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
+                                    std::uint64_t max_jobs) override;
+  std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
+                                         JobState state, std::uint64_t after,
+                                         std::uint64_t max_jobs) override;
+
+  void enqueue(const JobRecord& job) override;
+  void dequeue(const JobRecord& job) override;
+  std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
+                                     std::size_t max_jobs) override;
+  std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override;
+
+  void add_count(const std::string& tenant, const std::string& batch, JobState state,
+                 std::int64_t change) override;
+  StateCounts counts(const std::string& tenant, const std::string& batch) override;
+
+  void insert_lease(LeaseRecord& lease) override;
+  std::optional<LeaseRecord> find_lease(LeaseId lease) override;
+  void extend_lease(LeaseId lease, std::int64_t until_us) override;
+  void delete_lease(LeaseId lease) override;
+  std::uint64_t count_leases(const std::string& engine) override;
+  std::vector<LeaseRecord> all_leases() override;
+  std::vector<LeaseRecord> leases_until(std::int64_t until_us) override;
+  std::vector<LeaseRecord> leases_of(const std::string& engine) override;
+
+  std::optional<StreamRecord> find_stream(const std::string& tenant,
+                                          const std::string& stream) override;
+  std::uint64_t next_number(const std::string& tenant, const std::string& stream) override;
+  void insert_entry(const std::string& tenant, const std::string& stream, std::uint64_t number,
+                    const std::string& job, const Body& body) override;
+  void scan_entries(const std::string& tenant, const std::string& stream, std::uint64_t from,
+                    std::uint64_t max_entries, const EntryVisitor& visit) override;
+  void trim_stream(const std::string& tenant, const std::string& stream,
+                   std::uint64_t first) override;
+  std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
+                                       std::uint64_t max_streams) override;
+  std::optional<std::uint64_t> find_cursor(const std::string& tenant, const std::string& stream,
+                                           const std::string& cursor) override;
+  void set_cursor(const std::string& tenant, const std::string& stream, const std::string& cursor,
+                  std::uint64_t number) override;
+
+ private:
+  using Key = std::pair<std::string, std::string>;            // tenant and a name
+  using InOrder = std::map<std::uint64_t, const JobRecord*>;  // by sequence
+  struct Stream {
+    StreamRecord numbers;
+    std::deque<Entry> entries;
+    std::map<std::string, std::uint64_t> cursors;
+  };
+
+  void put_job(JobRecord job);  // inserts or replaces
+  void index(const JobRecord& job);
+  void unindex(const JobRecord& job);
+  void put_lease(LeaseRecord lease);
+  void remove_lease(LeaseId lease);
+  void note_undo(std::function<void()> step) { undo_.push_back(std::move(step)); }
+
+  const std::string epoch_;
+  Status status_;
+  std::vector<std::function<void()>> undo_;  // of this transaction, in the order of the changes
+
+  std::uint64_t next_sequence_ = 1;
+  LeaseId next_lease_ = 1;
+  std::map<Key, JobRecord> jobs_;
+  std::map<std::pair<std::string, std::uint64_t>, Body> bodies_;
+  std::map<std::tuple<std::string, std::int64_t, std::uint64_t>, std::string> deadlines_;
+  std::map<std::tuple<std::string, std::string, JobState>, InOrder> batches_;
+  // The key is tenant, suspect, model and KV policy.
+  std::map<std::tuple<std::string, bool, std::string, std::string>, std::map<Place, QueuedJob>>
+      queues_;
+  std::map<Key, StateCounts> counts_;
+  std::map<LeaseId, LeaseRecord> leases_;
+  std::map<std::string, std::set<LeaseId>> leases_by_engine_;
+  std::set<std::pair<std::int64_t, LeaseId>> leases_by_end_;
+  std::map<Key, Stream> streams_;
+};
+
+}  // namespace millrace::broker

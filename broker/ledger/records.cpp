@@ -1,0 +1,117 @@
+// The plain forms of the operations on sets. They work on every store, and say what a faster form
+// must do.
+#include "broker/ledger/records.hpp"
+
+#include <algorithm>
+
+#include "broker/ledger/queues.hpp"
+
+namespace millrace::broker {
+namespace {
+
+constexpr std::size_t page_jobs = 64;
+
+// Reads a queue in order, a page at a time.
+class QueueReader {
+ public:
+  QueueReader(Records& records, QueueKey queue) : records_(&records), queue_(std::move(queue)) {
+    read({});
+  }
+  bool done() const { return next_ == page_.size(); }
+  const QueuedJob& job() const { return page_[next_]; }
+  void step() {
+    if (++next_ < page_.size() || page_.size() < page_jobs) return;
+    read(page_.back().place);
+  }
+
+ private:
+  void read(std::optional<Place> after) {
+    page_ = records_->queued_jobs(queue_, after, page_jobs);
+    next_ = 0;
+  }
+
+  Records* records_;
+  QueueKey queue_;
+  std::vector<QueuedJob> page_;
+  std::size_t next_ = 0;
+};
+
+// The ids of the next jobs of all queues that serve the claim, merged by place.
+std::vector<std::string> next_queued(Records& records, const Claim& claim, std::int64_t now_us) {
+  const std::size_t wanted = jobs_wanted(claim);
+  std::vector<QueueReader> heads;
+  for (const QueueName& name : queues_of(claim)) {
+    heads.emplace_back(records, QueueKey{claim.tenant, claim.suspect, *name.model, *name.kv});
+  }
+  std::vector<std::string> out;
+  for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
+    std::erase_if(heads, [](const QueueReader& head) { return head.done(); });
+    const auto next = std::ranges::min_element(
+        heads, {}, [](const QueueReader& head) { return head.job().place; });
+    if (next == heads.end()) break;
+    const QueuedJob& job = next->job();
+    if (!job.deadline_us || *job.deadline_us > now_us) out.push_back(job.job);
+    next->step();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<JobRecord> Records::known_job(const std::string& tenant, const std::string& job) {
+  auto record = find_job(tenant, job);
+  if (!record) note_corruption("job '" + job + "' is queued or leased but has no record");
+  return record;
+}
+
+void Records::store_new(std::span<NewJob> jobs) {
+  for (NewJob& job : jobs) {
+    if (find_job(job.record.tenant, job.record.job)) continue;
+    insert_job(job.record, *job.body);
+    job.stored = true;
+  }
+}
+
+std::vector<std::optional<LeasedJob>> Records::find_leased(std::span<const LeaseId> leases) {
+  std::vector<std::optional<LeasedJob>> out(leases.size());
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    auto lease = find_lease(leases[i]);
+    if (!lease) continue;
+    auto job = known_job(lease->tenant, lease->job);
+    if (job) out[i] = LeasedJob{*std::move(lease), *std::move(job)};
+  }
+  return out;
+}
+
+std::vector<ClaimableJob> Records::claimable(const Claim& claim, std::int64_t now_us) {
+  std::vector<ClaimableJob> out;
+  std::uint64_t bytes = 0;
+  for (const std::string& id : next_queued(*this, claim, now_us)) {
+    auto job = known_job(claim.tenant, id);
+    if (!job) break;
+    auto body = find_body(*job);
+    if (body) bytes += body->size();
+    out.push_back({*std::move(job), std::move(body)});
+    if (bytes > claim.max_bytes) break;
+  }
+  return out;
+}
+
+std::vector<RenewedLease> Records::renew(const std::string& engine, std::span<const LeaseId> leases,
+                                         std::int64_t until_us) {
+  std::vector<RenewedLease> out;
+  out.reserve(leases.size());
+  for (const LeaseId id : leases) {
+    const auto lease = find_lease(id);
+    if (!lease || lease->engine != engine) {
+      out.push_back({id});
+      continue;
+    }
+    extend_lease(id, until_us);
+    const auto job = known_job(lease->tenant, lease->job);
+    out.push_back({id, true, job && job->cancel_requested});
+  }
+  return out;
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,192 @@
+#pragma once
+// The records that every store keeps, and the operations on them that it must offer inside one
+// transaction. The rules (ledger_rules.hpp) consist of these operations and of nothing else, so a
+// store is complete when it has them. No operation checks whether it is allowed: the rule does that
+// before its first change.
+//
+// The operations of the last group have a plain form in records.cpp, made of those before them. A
+// store replaces one where it can do the same faster. Tests hold each replacement against its plain
+// form.
+//
+// Errors are sticky: after the first failure every operation finds nothing and changes nothing, and
+// `status` returns the error. The transaction is rolled back as a whole, so the rules need no error
+// handling of their own. Thread safety: one thread at a time.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "broker/ledger/ledger.hpp"
+
+namespace millrace::broker {
+
+// A job without its body. The members of the first two lines never change; a job is found by tenant
+// and id, and its body by tenant and sequence.
+struct JobRecord {
+  std::string tenant, job, hash, custom_id, model, stream, batch, kv;
+  Body labels;
+  int hash_version = 0;
+  std::uint32_t priority = 0, max_attempts = 0;
+  std::optional<std::int64_t> deadline_us;
+  std::uint64_t sequence = 0;  // order of submission
+  std::int64_t submitted_us = 0;
+
+  JobState state = JobState::queued;
+  std::uint32_t attempts = 0, failures = 0;
+  std::optional<std::int64_t> suspect_us;  // since when it is a suspect
+  bool cancel_requested = false;
+  std::uint64_t number = 0;  // of its result in its stream; 0: none
+  LeaseId lease = 0;         // 0: none
+};
+
+struct LeaseRecord {
+  LeaseId lease = 0;
+  std::string tenant, job, engine;
+  std::int64_t until_us = 0;
+  bool alone = false;  // the job was handed out as a suspect
+};
+struct LeasedJob {
+  LeaseRecord lease;
+  JobRecord job;
+};
+
+// The jobs of one queue, in order: a tenant's suspects or its other jobs, for one model and one KV
+// policy.
+struct QueueKey {
+  std::string tenant;
+  bool suspect = false;
+  std::string model, kv;
+};
+using Place = std::pair<std::uint32_t, std::uint64_t>;  // priority and sequence
+struct QueuedJob {
+  Place place;
+  std::string job;
+  std::optional<std::int64_t> deadline_us;
+};
+
+struct StreamRecord {
+  std::uint64_t first = 1, high = 0;  // first number kept, last number written
+};
+struct StoredEntry {
+  std::uint64_t number = 0;
+  std::string job;
+  std::string_view body;  // valid during the visit
+  bool sound = true;      // false: the body is not the one that was written
+};
+// Returns false to end the scan. It must not call the store.
+using EntryVisitor = std::function<bool(const StoredEntry& entry)>;
+
+using StateCounts = std::array<std::int64_t, 6>;  // jobs, by state
+
+struct NewJob {
+  JobRecord record;            // `store_new` sets its sequence
+  const Body* body = nullptr;  // not owned
+  bool stored = false;         // set by `store_new`
+};
+struct ClaimableJob {
+  JobRecord job;
+  std::optional<Body> body;  // none: damaged or missing
+};
+struct RenewedLease {
+  LeaseId lease = 0;
+  bool held = false;  // by this engine; its end has moved
+  bool cancel_requested = false;
+};
+
+class Records {
+ public:
+  virtual ~Records() = default;
+
+  virtual const Status& status() const = 0;
+  // Records that the store contradicts itself; `what` is a sentence. The error is ledger_corrupt.
+  virtual void note_corruption(const std::string& what) = 0;
+  virtual const std::string& epoch() const = 0;
+
+  // ---- jobs
+  virtual std::optional<JobRecord> find_job(const std::string& tenant, const std::string& job) = 0;
+  // Stores a job whose id is not known, with its body, and gives it the next sequence.
+  virtual void insert_job(JobRecord& job, const Body& body) = 0;
+  virtual void update_job(const JobRecord& job) = 0;                // everything from `state` on
+  virtual std::optional<Body> find_body(const JobRecord& job) = 0;  // none: damaged or missing
+  virtual void delete_body(const JobRecord& job) = 0;
+  // Ids of jobs that have not ended and whose deadline is `until_us` or earlier, by deadline and
+  // sequence.
+  virtual std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
+                                            std::uint64_t max_jobs) = 0;
+  // Ids of the jobs of a batch in one state, submitted after the sequence `after`, in order of
+  // submission. Leased jobs that are to be cancelled already are left out.
+  virtual std::vector<std::string> jobs_of_batch(const std::string& tenant,
+                                                 const std::string& batch, JobState state,
+                                                 std::uint64_t after, std::uint64_t max_jobs) = 0;
+
+  // ---- queues: a job's queue follows from its record
+  virtual void enqueue(const JobRecord& job) = 0;
+  virtual void dequeue(const JobRecord& job) = 0;
+  // The next jobs of a queue whose place comes after `after`.
+  virtual std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
+                                             std::size_t max_jobs) = 0;
+  virtual std::vector<SuspectQueue> suspect_queues(const std::string& tenant) = 0;
+
+  // ---- counts; the batch "" holds the tenant's sums
+  virtual void add_count(const std::string& tenant, const std::string& batch, JobState state,
+                         std::int64_t change) = 0;
+  virtual StateCounts counts(const std::string& tenant, const std::string& batch) = 0;
+
+  // ---- leases
+  virtual void insert_lease(LeaseRecord& lease) = 0;  // gives it an id that was never used
+  virtual std::optional<LeaseRecord> find_lease(LeaseId lease) = 0;
+  virtual void extend_lease(LeaseId lease, std::int64_t until_us) = 0;
+  virtual void delete_lease(LeaseId lease) = 0;
+  virtual std::uint64_t count_leases(const std::string& engine) = 0;
+  // In any order: all leases, those that end at `until_us` or earlier, those of one engine.
+  virtual std::vector<LeaseRecord> all_leases() = 0;
+  virtual std::vector<LeaseRecord> leases_until(std::int64_t until_us) = 0;
+  virtual std::vector<LeaseRecord> leases_of(const std::string& engine) = 0;
+
+  // ---- streams
+  virtual std::optional<StreamRecord> find_stream(const std::string& tenant,
+                                                  const std::string& stream) = 0;
+  // Takes the stream's next number, beginning with 1. The entry is written in the same transaction.
+  virtual std::uint64_t next_number(const std::string& tenant, const std::string& stream) = 0;
+  virtual void insert_entry(const std::string& tenant, const std::string& stream,
+                            std::uint64_t number, const std::string& job, const Body& body) = 0;
+  // Visits entries from number `from` on, in order, until the visitor ends it.
+  virtual void scan_entries(const std::string& tenant, const std::string& stream,
+                            std::uint64_t from, std::uint64_t max_entries,
+                            const EntryVisitor& visit) = 0;
+  // Deletes the entries below `first`, which becomes the first number kept.
+  virtual void trim_stream(const std::string& tenant, const std::string& stream,
+                           std::uint64_t first) = 0;
+  // Streams whose names come after `after`, in order.
+  virtual std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
+                                               std::uint64_t max_streams) = 0;
+  virtual std::optional<std::uint64_t> find_cursor(const std::string& tenant,
+                                                   const std::string& stream,
+                                                   const std::string& cursor) = 0;
+  virtual void set_cursor(const std::string& tenant, const std::string& stream,
+                          const std::string& cursor, std::uint64_t number) = 0;
+
+  // ---- operations on sets
+  // Stores those jobs whose ids are not known yet, in order, and marks them as stored.
+  virtual void store_new(std::span<NewJob> jobs);
+  // The leases with their jobs, in order; none where there is no such lease.
+  virtual std::vector<std::optional<LeasedJob>> find_leased(std::span<const LeaseId> leases);
+  // The jobs that a claim may hand out, in order, without those past their deadline. It ends with
+  // the job whose body makes the sum larger than the claim's max_bytes, and after claim_overscan
+  // jobs past their deadline.
+  virtual std::vector<ClaimableJob> claimable(const Claim& claim, std::int64_t now_us);
+  // Moves the ends of those leases that `engine` holds.
+  virtual std::vector<RenewedLease> renew(const std::string& engine,
+                                          std::span<const LeaseId> leases, std::int64_t until_us);
+
+ protected:
+  // A job that another record refers to. Its absence is noted as corruption.
+  std::optional<JobRecord> known_job(const std::string& tenant, const std::string& job);
+};
+
+}  // namespace millrace::broker

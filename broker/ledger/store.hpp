@@ -1,0 +1,37 @@
+#pragma once
+// A store: transactions over records, and the room for new work. A ledger is a store with the rules
+// on top (stored_ledger.hpp). A store handle carries out one transaction at a time; where several
+// handles may use one store, their transactions must be serializable.
+//
+// Errors: disk_full: the transaction may be tried again with less in it. All others end the ledger.
+// Thread safety: one thread at a time for each handle.
+#include <cstdint>
+
+#include "broker/ledger/records.hpp"
+
+namespace millrace::broker {
+
+class LedgerStore {
+ public:
+  virtual ~LedgerStore() = default;
+
+  // The records are usable between `begin` and the end of the transaction only.
+  virtual Records& records() = 0;
+
+  // `writes` false: the transaction only reads.
+  virtual Status begin(bool writes) = 0;
+  // Makes the changes durable. The records must not have failed.
+  virtual Status commit() = 0;
+  // Undoes a transaction that was begun and not committed, also after a `commit` that failed, and
+  // clears the records' failure.
+  virtual Status roll_back() = 0;
+
+  // Ok when `bytes` of new work may be accepted. Error: disk_full when they may not.
+  virtual Status room_for(std::uint64_t) { return {}; }
+  // Gives the space that is kept for results to the next transaction.
+  virtual Status release_reserve() { return {}; }
+  // Does housekeeping between transactions; short, may be skipped.
+  virtual Status idle() { return {}; }
+};
+
+}  // namespace millrace::broker

@@ -1,0 +1,97 @@
+#include "broker/ledger/stored_ledger.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace millrace::broker {
+namespace {
+
+class StoredLedger final : public Ledger {
+ public:
+  StoredLedger(std::unique_ptr<LedgerStore> store, RulesOptions options)
+      : store_(std::move(store)), rules_(store_->records(), std::move(options)) {}
+
+  Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations,
+                                           std::int64_t now_us) override;
+  Status idle() override;
+
+ private:
+  using Replies = std::vector<Result<Reply>>;
+  Result<Replies> attempt(std::span<const Operation> operations, std::int64_t now_us,
+                          const Refusals& refusals);
+  Result<Replies> attempt_on_a_full_disk(std::span<const Operation> operations, std::int64_t now_us,
+                                         Error full);
+  std::unexpected<Error> failed(Error error);
+
+  const std::unique_ptr<LedgerStore> store_;
+  LedgerRules rules_;
+  std::optional<Error> broken_;
+};
+
+std::unexpected<Error> StoredLedger::failed(Error error) {
+  broken_ = error;
+  return fail(std::move(error));
+}
+
+Result<StoredLedger::Replies> StoredLedger::apply(std::span<const Operation> operations,
+                                                  std::int64_t now_us) {
+  if (broken_) return fail(*broken_);
+  Refusals refusals;
+  std::uint64_t new_bytes = 0;
+  for (const Operation& op : operations) new_bytes += work_bytes(op);
+  if (std::any_of(operations.begin(), operations.end(), brings_work)) {
+    const Status room = store_->room_for(new_bytes);
+    if (!room && room.error().code != Code::disk_full) return failed(room.error());
+    if (!room) refusals.work = room.error();
+  }
+  auto replies = attempt(operations, now_us, refusals);
+  if (!replies && replies.error().code == Code::disk_full) {
+    replies = attempt_on_a_full_disk(operations, now_us, replies.error());
+  }
+  if (!replies) return failed(replies.error());
+  return replies;
+}
+
+// The disk filled up during the commit. Without the new work, and with the space of the reserve,
+// the results still commit; when that is used up as well, nothing is written.
+Result<StoredLedger::Replies> StoredLedger::attempt_on_a_full_disk(
+    std::span<const Operation> operations, std::int64_t now_us, Error full) {
+  Refusals refusals;
+  refusals.work = std::move(full);
+  MILLRACE_TRY(store_->release_reserve());
+  auto replies = attempt(operations, now_us, refusals);
+  if (replies || replies.error().code != Code::disk_full) return replies;
+  refusals.writes = replies.error();
+  return attempt(operations, now_us, refusals);
+}
+
+Result<StoredLedger::Replies> StoredLedger::attempt(std::span<const Operation> operations,
+                                                    std::int64_t now_us, const Refusals& refusals) {
+  const bool writes =
+      !refusals.writes && !std::all_of(operations.begin(), operations.end(), only_reads);
+  MILLRACE_TRY(store_->begin(writes));
+  Replies replies = rules_.carry_out(operations, now_us, refusals);
+  Status done = store_->records().status();
+  if (done) done = store_->commit();
+  if (done) return replies;
+  const Error error = done.error();
+  MILLRACE_TRY(store_->roll_back());
+  return fail(error);
+}
+
+Status StoredLedger::idle() {
+  if (broken_) return fail(*broken_);
+  const Status done = store_->idle();
+  if (!done) return failed(done.error());
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Ledger> make_stored_ledger(std::unique_ptr<LedgerStore> store,
+                                           RulesOptions options) {
+  return std::make_unique<StoredLedger>(std::move(store), std::move(options));
+}
+
+}  // namespace millrace::broker

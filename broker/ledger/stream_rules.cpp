@@ -1,0 +1,115 @@
+// The rules of streams, and the operations that only read.
+#include <algorithm>
+
+#include "broker/ledger/ledger_rules.hpp"
+#include "broker/ledger/refusals.hpp"
+
+namespace millrace::broker {
+
+// ---- streams
+
+Status LedgerRules::read_entries(const ReadStream& op, std::uint64_t from, ReadStreamReply& reply) {
+  std::uint64_t bytes = 0, expected = from;
+  bool damaged = false;
+  records_.scan_entries(op.tenant, op.stream, from, op.max_entries, [&](const StoredEntry& entry) {
+    damaged = entry.number != expected || !entry.sound;
+    if (damaged) return false;
+    bytes += entry.body.size();
+    if (!reply.entries.empty() && bytes > op.max_bytes) return false;
+    reply.entries.push_back({entry.number, entry.job, Body(entry.body)});
+    ++expected;
+    return true;
+  });
+  // What is damaged behind sound entries is reported by the next read.
+  if (!records_.status() || op.max_entries == 0 || !reply.entries.empty()) return {};
+  if (damaged) return refuse_damaged_entry(op.stream, expected);
+  return refuse_missing_entry(op.stream, expected);
+}
+
+Result<Reply> LedgerRules::carry_out(const ReadStream& op) {
+  const std::string& epoch = records_.epoch();
+  if (!op.epoch.empty() && op.epoch != epoch) return refuse_epoch(op.stream, op.epoch, epoch);
+  ReadStreamReply reply;
+  reply.epoch = epoch;
+  const auto stream = records_.find_stream(op.tenant, op.stream);
+  if (!stream) return reply;
+  reply.first = stream->first;
+  reply.high = stream->high;
+  std::uint64_t from = op.from;
+  if (from == 0) from = records_.find_cursor(op.tenant, op.stream, op.cursor).value_or(0) + 1;
+  reply.trimmed = from < reply.first;
+  if (reply.trimmed || from > reply.high) return reply;
+  MILLRACE_TRY(read_entries(op, from, reply));
+  return reply;
+}
+
+Result<Reply> LedgerRules::carry_out(const ListStreams& op) {
+  return ListStreamsReply{records_.epoch(),
+                          records_.list_streams(op.tenant, op.after, op.max_streams)};
+}
+
+Result<Reply> LedgerRules::carry_out(const MoveCursor& op) {
+  const std::uint64_t high =
+      records_.find_stream(op.tenant, op.stream).value_or(StreamRecord{}).high;
+  if (op.number > high) return refuse_past_end(op.stream, op.number, high);
+  std::uint64_t number = records_.find_cursor(op.tenant, op.stream, op.cursor).value_or(0);
+  if (op.number > number) {
+    number = op.number;
+    records_.set_cursor(op.tenant, op.stream, op.cursor, number);
+  }
+  return MoveCursorReply{number};
+}
+
+Result<Reply> LedgerRules::carry_out(const TrimStream& op) {
+  const auto stream = records_.find_stream(op.tenant, op.stream);
+  if (!stream) return refuse_unknown_stream(op.stream);
+  if (op.first > stream->high + 1) return refuse_past_end(op.stream, op.first, stream->high);
+  if (op.first <= stream->first) return TrimReply{stream->first, false};
+  const std::uint64_t first = std::min(op.first, stream->first + op.max_entries);
+  records_.trim_stream(op.tenant, op.stream, first);
+  return TrimReply{first, first < op.first};
+}
+
+Result<Reply> LedgerRules::carry_out(const Append& op) {
+  return transitions_.append(op.tenant, op.stream, op.job, op.body, JobState::failed);
+}
+
+// ---- reads
+
+Result<Reply> LedgerRules::carry_out(const GetJob& op) {
+  const auto job = records_.find_job(op.tenant, op.job);
+  if (!job) return refuse_unknown_job(op.job);
+  GetJobReply reply;
+  reply.state = job->state;
+  reply.attempts = job->attempts;
+  reply.failures = job->failures;
+  reply.suspect = job->suspect_us.has_value();
+  reply.cancel_requested = job->cancel_requested;
+  reply.stream = job->stream;
+  reply.batch = job->batch;
+  reply.model = job->model;
+  reply.kv = job->kv;
+  reply.custom_id = job->custom_id;
+  reply.number = job->number;
+  reply.submitted_us = job->submitted_us;
+  if (job->lease != 0) {
+    reply.lease = job->lease;
+    if (const auto lease = records_.find_lease(job->lease)) reply.engine = lease->engine;
+  }
+  return reply;
+}
+
+Result<Reply> LedgerRules::carry_out(const Count& op) {
+  transitions_.flush();
+  const StateCounts c = records_.counts(op.tenant, op.batch);
+  const auto jobs = [&](JobState state) {
+    return static_cast<std::uint64_t>(c[static_cast<std::size_t>(state)]);
+  };
+  CountReply reply;
+  reply.counts = {jobs(JobState::queued), jobs(JobState::leased),    jobs(JobState::completed),
+                  jobs(JobState::failed), jobs(JobState::cancelled), jobs(JobState::expired)};
+  reply.suspects = records_.suspect_queues(op.tenant);
+  return reply;
+}
+
+}  // namespace millrace::broker

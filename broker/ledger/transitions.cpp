@@ -1,0 +1,103 @@
+#include "broker/ledger/transitions.hpp"
+
+namespace millrace::broker {
+
+void Transitions::begin(std::int64_t now_us) {
+  now_us_ = now_us;
+  queued_.clear();
+  changes_.clear();
+}
+
+void Transitions::flush() {
+  for (const auto& [key, changes] : changes_) {
+    for (std::size_t state = 0; state < changes.size(); ++state) {
+      if (changes[state] == 0) continue;
+      records_.add_count(key.first, key.second, static_cast<JobState>(state), changes[state]);
+    }
+  }
+  changes_.clear();
+}
+
+std::uint64_t Transitions::queued_of(const std::string& tenant) {
+  auto it = queued_.find(tenant);
+  if (it == queued_.end()) {
+    std::int64_t queued = records_.counts(tenant, "")[0];
+    if (const auto own = changes_.find({tenant, ""}); own != changes_.end()) {
+      queued += own->second[0];
+    }
+    it = queued_.emplace(tenant, queued).first;
+  }
+  return static_cast<std::uint64_t>(it->second);
+}
+
+void Transitions::count(const JobRecord& job, std::int64_t change) {
+  const auto state = static_cast<std::size_t>(job.state);
+  changes_[{job.tenant, ""}][state] += change;
+  if (!job.batch.empty()) changes_[{job.tenant, job.batch}][state] += change;
+  if (job.state != JobState::queued) return;
+  if (const auto it = queued_.find(job.tenant); it != queued_.end()) it->second += change;
+}
+
+void Transitions::move_to(JobRecord& job, JobState state) {
+  count(job, -1);
+  job.state = state;
+  count(job, 1);
+}
+
+void Transitions::stored(const JobRecord& job) {
+  records_.enqueue(job);
+  count(job, 1);
+}
+
+LeaseId Transitions::hand_out(JobRecord& job, const Claim& claim) {
+  records_.dequeue(job);
+  move_to(job, JobState::leased);
+  ++job.attempts;
+  LeaseRecord lease{0, job.tenant, job.job, claim.engine, claim.until_us, claim.suspect};
+  records_.insert_lease(lease);
+  job.lease = lease.lease;
+  records_.update_job(job);
+  return lease.lease;
+}
+
+void Transitions::put_back(JobRecord& job) {
+  if (job.lease != 0) records_.delete_lease(job.lease);
+  move_to(job, JobState::queued);
+  job.lease = 0;
+  records_.update_job(job);
+  records_.enqueue(job);
+}
+
+void Transitions::request_cancel(JobRecord& job) {
+  job.cancel_requested = true;
+  records_.update_job(job);
+}
+
+FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
+  const EndingJob ending{job.job,    job.custom_id, job.model,    job.batch,
+                         job.labels, job.attempts,  job.failures, job.submitted_us};
+  const Published published = publish_(ending, outcome);
+  if (job.state == JobState::queued) records_.dequeue(job);
+  if (job.lease != 0) records_.delete_lease(job.lease);
+  move_to(job, published.state);
+  job.lease = 0;
+  FinishReply reply = append(job.tenant, job.stream, job.job, published.body, job.state);
+  job.number = reply.number;
+  records_.update_job(job);
+  // Only a failed job can run again.
+  if (job.state != JobState::failed) records_.delete_body(job);
+  return reply;
+}
+
+FinishReply Transitions::end_here(JobRecord& job, JobState state, Code reason) {
+  return end(job, {state, {}, {}, reason, now_us_});
+}
+
+FinishReply Transitions::append(const std::string& tenant, const std::string& stream,
+                                const std::string& job, const Body& body, JobState state) {
+  const std::uint64_t number = records_.next_number(tenant, stream);
+  records_.insert_entry(tenant, stream, number, job, body);
+  return {number, tenant, stream, job, records_.epoch(), state};
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,152 @@
+#pragma once
+// A store in front of another. Its records pass on every operation but those on sets, whose plain
+// forms it uses: so it shows what the plain forms do on any store. Thread safety: that of the store
+// behind it.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "broker/ledger/store.hpp"
+
+namespace millrace::broker::test {
+
+class ForwardingRecords : public Records {
+ public:
+  explicit ForwardingRecords(Records& to) : to_(to) {}
+
+  const Status& status() const override { return to_.status(); }
+  void note_corruption(const std::string& what) override { to_.note_corruption(what); }
+  const std::string& epoch() const override { return to_.epoch(); }
+
+  std::optional<JobRecord> find_job(const std::string& tenant, const std::string& job) override {
+    return step() ? to_.find_job(tenant, job) : std::nullopt;
+  }
+  void insert_job(JobRecord& job, const Body& body) override {
+    if (step()) to_.insert_job(job, body);
+  }
+  void update_job(const JobRecord& job) override {
+    if (step()) to_.update_job(job);
+  }
+  std::optional<Body> find_body(const JobRecord& job) override {
+    return step() ? to_.find_body(job) : std::nullopt;
+  }
+  void delete_body(const JobRecord& job) override {
+    if (step()) to_.delete_body(job);
+  }
+  std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
+                                    std::uint64_t max_jobs) override {
+    return step() ? to_.due_jobs(tenant, until_us, max_jobs) : std::vector<std::string>();
+  }
+  std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
+                                         JobState state, std::uint64_t after,
+                                         std::uint64_t max_jobs) override {
+    return step() ? to_.jobs_of_batch(tenant, batch, state, after, max_jobs)
+                  : std::vector<std::string>();
+  }
+
+  void enqueue(const JobRecord& job) override {
+    if (step()) to_.enqueue(job);
+  }
+  void dequeue(const JobRecord& job) override {
+    if (step()) to_.dequeue(job);
+  }
+  std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
+                                     std::size_t max_jobs) override {
+    return step() ? to_.queued_jobs(queue, after, max_jobs) : std::vector<QueuedJob>();
+  }
+  std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override {
+    return step() ? to_.suspect_queues(tenant) : std::vector<SuspectQueue>();
+  }
+
+  void add_count(const std::string& tenant, const std::string& batch, JobState state,
+                 std::int64_t change) override {
+    if (step()) to_.add_count(tenant, batch, state, change);
+  }
+  StateCounts counts(const std::string& tenant, const std::string& batch) override {
+    return step() ? to_.counts(tenant, batch) : StateCounts{};
+  }
+
+  void insert_lease(LeaseRecord& lease) override {
+    if (step()) to_.insert_lease(lease);
+  }
+  std::optional<LeaseRecord> find_lease(LeaseId lease) override {
+    return step() ? to_.find_lease(lease) : std::nullopt;
+  }
+  void extend_lease(LeaseId lease, std::int64_t until_us) override {
+    if (step()) to_.extend_lease(lease, until_us);
+  }
+  void delete_lease(LeaseId lease) override {
+    if (step()) to_.delete_lease(lease);
+  }
+  std::uint64_t count_leases(const std::string& engine) override {
+    return step() ? to_.count_leases(engine) : 0;
+  }
+  std::vector<LeaseRecord> all_leases() override {
+    return step() ? to_.all_leases() : std::vector<LeaseRecord>();
+  }
+  std::vector<LeaseRecord> leases_until(std::int64_t until_us) override {
+    return step() ? to_.leases_until(until_us) : std::vector<LeaseRecord>();
+  }
+  std::vector<LeaseRecord> leases_of(const std::string& engine) override {
+    return step() ? to_.leases_of(engine) : std::vector<LeaseRecord>();
+  }
+
+  std::optional<StreamRecord> find_stream(const std::string& tenant,
+                                          const std::string& stream) override {
+    return step() ? to_.find_stream(tenant, stream) : std::nullopt;
+  }
+  std::uint64_t next_number(const std::string& tenant, const std::string& stream) override {
+    return step() ? to_.next_number(tenant, stream) : 0;
+  }
+  void insert_entry(const std::string& tenant, const std::string& stream, std::uint64_t number,
+                    const std::string& job, const Body& body) override {
+    if (step()) to_.insert_entry(tenant, stream, number, job, body);
+  }
+  void scan_entries(const std::string& tenant, const std::string& stream, std::uint64_t from,
+                    std::uint64_t max_entries, const EntryVisitor& visit) override {
+    if (step()) to_.scan_entries(tenant, stream, from, max_entries, visit);
+  }
+  void trim_stream(const std::string& tenant, const std::string& stream,
+                   std::uint64_t first) override {
+    if (step()) to_.trim_stream(tenant, stream, first);
+  }
+  std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
+                                       std::uint64_t max_streams) override {
+    return step() ? to_.list_streams(tenant, after, max_streams) : std::vector<StreamInfo>();
+  }
+  std::optional<std::uint64_t> find_cursor(const std::string& tenant, const std::string& stream,
+                                           const std::string& cursor) override {
+    return step() ? to_.find_cursor(tenant, stream, cursor) : std::nullopt;
+  }
+  void set_cursor(const std::string& tenant, const std::string& stream, const std::string& cursor,
+                  std::uint64_t number) override {
+    if (step()) to_.set_cursor(tenant, stream, cursor, number);
+  }
+
+ protected:
+  virtual bool step() { return true; }  // false: the records have failed
+
+ private:
+  Records& to_;
+};
+
+class PlainStore final : public LedgerStore {
+ public:
+  explicit PlainStore(std::unique_ptr<LedgerStore> to)
+      : to_(std::move(to)), records_(to_->records()) {}
+
+  Records& records() override { return records_; }
+  Status begin(bool writes) override { return to_->begin(writes); }
+  Status commit() override { return to_->commit(); }
+  Status roll_back() override { return to_->roll_back(); }
+  Status room_for(std::uint64_t bytes) override { return to_->room_for(bytes); }
+  Status release_reserve() override { return to_->release_reserve(); }
+  Status idle() override { return to_->idle(); }
+
+ private:
+  std::unique_ptr<LedgerStore> to_;
+  ForwardingRecords records_;
+};
+
+}  // namespace millrace::broker::test
