@@ -14,10 +14,12 @@
 // the queue, past their deadline, out of attempts, or damaged on disk.
 //
 // Errors: the reply of an operation holds its refusal; the codes are named with each operation
-// below. If `apply` itself fails (I/O, fsync, corruption), nothing is known about the batch: the
-// process must stop and recover from disk. A full disk is no such failure: submits and appends are
-// refused (disk_full) while results still commit with the space of the ballast; when that is used
-// up as well, every operation that writes is refused with disk_full and may be sent again.
+// below. If `apply` itself fails, `may_try_again` tells two classes apart. After ledger_unavailable
+// (a lost connection, a serialization failure) the caller tries the same batch again, later. After
+// any other error (I/O, fsync, corruption) nothing is known about the batch: the process must stop
+// and recover from disk. A full disk is no such failure: submits and appends are refused
+// (disk_full) while results still commit with the space of the ballast; when that is used up as
+// well, every operation that writes is refused with disk_full and may be sent again.
 // Thread safety: one thread at a time; see ledger_thread.hpp for the asynchronous form.
 #include <cstdint>
 #include <functional>
@@ -314,11 +316,18 @@ using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, Giv
                            FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
                            ListStreamsReply, MoveCursorReply, TrimReply, GetJobReply, CountReply>;
 
+// Whether an error of `apply` or `idle` leaves the ledger usable.
+inline bool may_try_again(const Error& error) {
+  return error.code == Code::ledger_unavailable;
+}
+
 class Ledger {
  public:
   virtual ~Ledger() = default;
   // Carries out all operations in one durable commit. The replies have the same order. now_us is
-  // Unix time.
+  // Unix time. After an error that may be tried again, the next call must bring the same operations
+  // again: the commit may have taken place, and that call then returns its replies and carries
+  // nothing out twice.
   virtual Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations,
                                                    std::int64_t now_us) = 0;
   // Does housekeeping between commits: checkpoints in small steps, the ballast. Short; may be

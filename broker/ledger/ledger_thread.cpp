@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "schemas/base/log.hpp"
+
 namespace millrace::broker {
 namespace {
 
@@ -89,7 +91,7 @@ struct LedgerThread::State {
   LedgerThreadOptions options;
 
   mutable std::mutex mutex;
-  std::condition_variable arrived;
+  std::condition_variable arrived, stopped;
   std::deque<Posted> inbox;
   std::uint64_t inbox_bytes = 0;
   std::vector<Completion> outbox;
@@ -104,6 +106,7 @@ struct LedgerThread::State {
 
   void run();
   std::vector<Posted> gather(std::unique_lock<std::mutex>& lock);
+  Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations);
   void commit(std::vector<Posted> batch);
   bool may_read() const { return stopping || outbox_bytes < options.outbox_bytes; }
   void read_slice();
@@ -163,6 +166,33 @@ void LedgerThread::State::run() {
   }
 }
 
+// Tries again while the ledger is unavailable.
+Result<std::vector<Result<Reply>>> LedgerThread::State::apply(
+    std::span<const Operation> operations) {
+  std::uint32_t pause_ms = options.retry_ms, tries_at_stop = 0;
+  for (bool away = false;; away = true) {
+    auto replies = ledger->apply(operations, options.now_us());
+    if (replies || !may_try_again(replies.error())) {
+      if (away && replies) log_info("the ledger answers again");
+      return replies;
+    }
+    if (!away) {
+      log_warn("the ledger is unavailable and is tried again", {{"what", replies.error().message}});
+    }
+    std::unique_lock lock(mutex);
+    ++statistics.retries;
+    if (stopping && ++tries_at_stop > options.retries_at_stop) {
+      return fail(Code::ledger_unavailable,
+                  "the ledger did not answer until the end: " + replies.error().message,
+                  "what was not acknowledged is not stored: send it again");
+    }
+    const bool was_stopping = stopping;
+    stopped.wait_for(lock, std::chrono::milliseconds(pause_ms),
+                     [&] { return stopping != was_stopping; });
+    pause_ms = std::min(2 * pause_ms, options.retry_most_ms);
+  }
+}
+
 void LedgerThread::State::commit(std::vector<Posted> batch) {
   std::vector<Operation> operations;
   operations.reserve(batch.size());
@@ -175,7 +205,7 @@ void LedgerThread::State::commit(std::vector<Posted> batch) {
     return;
   }
   const auto start = Steady::now();
-  auto replies = ledger->apply(operations, options.now_us());
+  auto replies = apply(operations);
   const std::uint64_t took_us = since_us(start);
   if (replies && replies->size() != batch.size()) {
     replies = fail(Code::internal, "the ledger answered " + std::to_string(replies->size()) +
@@ -215,7 +245,7 @@ void LedgerThread::State::read_slice() {
   ReadStream slice = replay.wanted;
   slice.max_bytes = std::min(slice.max_bytes, options.read_slice_bytes);
   const Operation operation = slice;
-  auto replies = ledger->apply(std::span(&operation, 1), options.now_us());
+  auto replies = apply(std::span(&operation, 1));
   {
     const std::lock_guard lock(mutex);
     ++statistics.reads;
@@ -250,7 +280,8 @@ void LedgerThread::State::read_slice() {
 
 void LedgerThread::State::keep_house() {
   if (failure) return;
-  if (const Status status = ledger->idle(); !status) {
+  const Status status = ledger->idle();
+  if (!status && !may_try_again(status.error())) {
     fail_with(status.error());
     wake();
   }
@@ -337,6 +368,7 @@ void LedgerThread::stop() {
     state_->stopping = true;
   }
   state_->arrived.notify_one();
+  state_->stopped.notify_one();
   if (state_->thread.joinable()) state_->thread.join();
 }
 

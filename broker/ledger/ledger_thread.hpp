@@ -9,10 +9,11 @@
 // small slices between them, so that a long read does not delay commits. They may therefore
 // complete later than operations posted after them.
 //
-// If the ledger fails, the operations of that commit and all later ones complete with that error,
-// `failure` returns it, and nothing more is written: the process must stop and recover.
-// Thread safety: post, take, statistics, failure and stop may be called from any thread; `wake`
-// runs on the ledger's thread, without locks held.
+// While the ledger is unavailable (ledger.hpp), the thread tries the same batch again, with growing
+// pauses; what is posted meanwhile waits. If the ledger fails otherwise, the operations of that
+// commit and all later ones complete with that error, `failure` returns it, and nothing more is
+// written: the process must stop and recover. Thread safety: post, take, statistics, failure and
+// stop may be called from any thread; `wake` runs on the ledger's thread, without locks held.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,9 @@ struct LedgerThreadOptions {
   // Bytes of entries that were read and not yet taken; beyond this limit, reads of streams wait.
   std::uint64_t outbox_bytes = 64 * limits::MiB;
   std::uint64_t read_slice_bytes = 256 * limits::KiB;
+  // Pauses between two tries while the ledger is unavailable: the first one, and the longest.
+  std::uint32_t retry_ms = 10, retry_most_ms = 1000;
+  std::uint32_t retries_at_stop = 5;          // once stopped, it gives up after so many tries
   std::uint32_t idle_ms = 200;                // after so long without work: housekeeping
   std::function<std::int64_t()> now_us = {};  // Unix time; empty: the system's clock
 };
@@ -56,6 +60,7 @@ struct LedgerStatistics {
   std::uint64_t commits = 0;     // calls of apply that may have written
   std::uint64_t operations = 0;  // carried out, stream reads included
   std::uint64_t reads = 0;       // slices of stream reads
+  std::uint64_t retries = 0;     // calls of apply that found the ledger unavailable
   LatencyHistogram commit;       // duration of one apply
   LatencyHistogram wait;         // from post to completion, without stream reads
   std::uint32_t waiting = 0;     // in the inbox now
@@ -76,7 +81,9 @@ class LedgerThread {
   Status post(std::uint64_t token, std::vector<Operation>&& operations);
   std::vector<Completion> take();  // the completions since the last call
 
-  void stop();  // carries out all posted operations, then ends the thread; idempotent
+  // Carries out all posted operations, then ends the thread; idempotent. An unavailable ledger
+  // becomes a failure after a few tries.
+  void stop();
   std::optional<Error> failure() const;
   LedgerStatistics statistics() const;
 

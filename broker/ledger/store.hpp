@@ -3,8 +3,10 @@
 // on top (stored_ledger.hpp). A store handle carries out one transaction at a time; where several
 // handles may use one store, their transactions must be serializable.
 //
-// Errors: disk_full: the transaction may be tried again with less in it. All others end the ledger.
-// Thread safety: one thread at a time for each handle.
+// Errors: ledger_unavailable says that the transaction did not take place, or that nobody knows
+// (then `took_place` finds out), and that the store may work again: a lost connection, a
+// serialization failure. disk_full: the transaction may be tried again with less in it. All others
+// end the ledger. Thread safety: one thread at a time for each handle.
 #include <cstdint>
 
 #include "broker/ledger/records.hpp"
@@ -25,6 +27,10 @@ class LedgerStore {
   // Undoes a transaction that was begun and not committed, also after a `commit` that failed, and
   // clears the records' failure.
   virtual Status roll_back() = 0;
+  // Call it after a commit that failed with ledger_unavailable and was rolled back, before the next
+  // transaction: did it take place all the same? For stores that always know it did not, the
+  // default says so.
+  virtual Result<bool> took_place() { return false; }
 
   // Ok when `bytes` of new work may be accepted. Error: disk_full when they may not.
   virtual Status room_for(std::uint64_t) { return {}; }

@@ -18,6 +18,7 @@ class StoredLedger final : public Ledger {
 
  private:
   using Replies = std::vector<Result<Reply>>;
+  Result<std::optional<Replies>> resolve(std::size_t operations);
   Result<Replies> attempt(std::span<const Operation> operations, std::int64_t now_us,
                           const Refusals& refusals);
   Result<Replies> attempt_on_a_full_disk(std::span<const Operation> operations, std::int64_t now_us,
@@ -27,16 +28,34 @@ class StoredLedger final : public Ledger {
   const std::unique_ptr<LedgerStore> store_;
   LedgerRules rules_;
   std::optional<Error> broken_;
+  std::optional<Replies> unresolved_;  // of a commit whose outcome is not known
 };
 
 std::unexpected<Error> StoredLedger::failed(Error error) {
-  broken_ = error;
+  if (!may_try_again(error)) broken_ = error;
   return fail(std::move(error));
+}
+
+// After a commit whose outcome was not known: the replies of that commit, where it took place.
+Result<std::optional<StoredLedger::Replies>> StoredLedger::resolve(std::size_t operations) {
+  if (!unresolved_) return std::optional<Replies>();
+  MILLRACE_ASSIGN(const bool took_place, store_->took_place());
+  auto replies = std::exchange(unresolved_, std::nullopt);
+  if (!took_place) return std::optional<Replies>();
+  if (replies->size() != operations) {
+    return fail(Code::internal, "after a commit of " + std::to_string(replies->size()) +
+                                    " operations that was to be tried again came one of " +
+                                    std::to_string(operations));
+  }
+  return replies;
 }
 
 Result<StoredLedger::Replies> StoredLedger::apply(std::span<const Operation> operations,
                                                   std::int64_t now_us) {
   if (broken_) return fail(*broken_);
+  auto before = resolve(operations.size());
+  if (!before) return failed(std::move(before.error()));
+  if (*before) return **std::move(before);
   Refusals refusals;
   std::uint64_t new_bytes = 0;
   for (const Operation& op : operations) new_bytes += work_bytes(op);
@@ -73,10 +92,14 @@ Result<StoredLedger::Replies> StoredLedger::attempt(std::span<const Operation> o
   MILLRACE_TRY(store_->begin(writes));
   Replies replies = rules_.carry_out(operations, now_us, refusals);
   Status done = store_->records().status();
-  if (done) done = store_->commit();
+  const bool asked = done.has_value();
+  if (asked) done = store_->commit();
   if (done) return replies;
   const Error error = done.error();
-  MILLRACE_TRY(store_->roll_back());
+  if (asked && writes && may_try_again(error)) unresolved_ = std::move(replies);
+  if (const Status undone = store_->roll_back(); !undone && !may_try_again(undone.error())) {
+    return fail(undone.error());
+  }
   return fail(error);
 }
 

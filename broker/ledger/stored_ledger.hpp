@@ -1,7 +1,7 @@
 #pragma once
 // A ledger on a store: each batch is one transaction, in which the rules change the records.
-// Errors: those of ledger.hpp. An error of `apply` is sticky: the ledger answers every later call
-// with it. Thread safety: one thread at a time.
+// Errors: those of ledger.hpp. An error that may not be tried again is sticky: the ledger answers
+// every later call with it. Thread safety: one thread at a time.
 #include <memory>
 
 #include "broker/ledger/ledger.hpp"

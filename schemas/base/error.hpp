@@ -55,6 +55,7 @@ namespace millrace {
   X(io_error, 500, "a file or socket operation failed")                                     \
   X(disk_full, 507, "no space left for new jobs")                                           \
   X(ledger_in_use, 409, "another broker holds this ledger")                                 \
+  X(ledger_unavailable, 503, "the ledger does not answer for the moment")                   \
   X(ledger_newer, 409, "the ledger was written by a newer version")                         \
   X(ledger_older, 409, "the ledger was written by an earlier version")                      \
   X(ledger_corrupt, 500, "the ledger is damaged")                                           \

@@ -6,7 +6,9 @@
 #include "broker/core/broker.hpp"
 #include "broker/core/results.hpp"
 #include "broker/ledger/memory_ledger.hpp"
+#include "broker/ledger/stored_ledger.hpp"
 #include "tests/simulation/actors.hpp"
+#include "tests/unit/ledger/faulty_store.hpp"
 
 namespace millrace::broker::simulation {
 namespace {
@@ -22,6 +24,8 @@ class Simulation {
     options.publish = published_end;
     options.epoch = "epoch";
     store_ = make_memory_store(std::move(options));
+    sound_ledger_ = make_memory_ledger(store_);
+    store_is_faulty_ = dice_.chance(0.5);
     network_faults_.lose = dice_.chance(0.3) ? 0 : 0.03;
     network_faults_.late = dice_.chance(0.3) ? 0 : 0.05;
     record_.is_stored = [this](const std::string& job) {
@@ -61,6 +65,7 @@ class Simulation {
   void trouble();
   void feed(Event event);
   void absorb(Actions actions);
+  void schedule_commit();
   void commit();
   void deliver(const Outgoing& out);
   Wire wire();
@@ -71,7 +76,7 @@ class Simulation {
   Now now() const { return {clock_.now_us(), clock_.now_us() + unix_ahead_us_}; }
   bool calm() const { return clock_.now_us() > calm_after; }
   Result<Reply> ask(const Operation& operation) {
-    return std::move(ledger_->apply(std::span(&operation, 1), now().unix_us)->front());
+    return std::move(sound_ledger_->apply(std::span(&operation, 1), now().unix_us)->front());
   }
   void violation(std::string text) { record_.violations.push_back(std::move(text)); }
 
@@ -82,7 +87,11 @@ class Simulation {
   Outcome outcome_;
   std::int64_t unix_ahead_us_ = 1'700'000'000 * second;
   std::shared_ptr<MemoryStore> store_;
-  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Ledger> sound_ledger_;  // for the checks
+  bool store_is_faulty_ = false;
+  std::shared_ptr<test::FaultPlan> store_faults_ = std::make_shared<test::FaultPlan>();
+  std::mt19937_64 store_dice_{dice_.below(1u << 31)};
+  std::unique_ptr<Ledger> ledger_;  // the broker's
   std::unique_ptr<Broker> broker_;  // null while no broker runs
   std::uint64_t incarnation_ = 0;
   std::deque<LedgerRequest> requests_;
@@ -133,7 +142,11 @@ void Simulation::start_broker() {
   ++incarnation_;
   CoreConfig config;
   config.broker_id = "broker-" + std::to_string(incarnation_);
-  ledger_ = make_memory_ledger(store_);
+  // A new broker has a new connection.
+  *store_faults_ = {};
+  ledger_ = make_stored_ledger(
+      std::make_unique<test::FaultyStore>(make_memory_handle(store_), store_faults_),
+      {published_end, limits::queued_jobs});
   broker_ = std::make_unique<Broker>(std::move(config));
   feed(Start{});
 }
@@ -143,7 +156,7 @@ void Simulation::kill_broker() {
   if (!broker_) return;
   ++outcome_.broker_restarts;
   while (!requests_.empty() && dice_.chance(0.5)) {
-    (void)ledger_->apply(requests_.front().operations, now().unix_us);
+    if (!ledger_->apply(requests_.front().operations, now().unix_us)) break;
     requests_.pop_front();
   }
   requests_.clear();
@@ -168,6 +181,10 @@ void Simulation::absorb(Actions actions) {
   for (const auto& out : actions.messages) {
     carry(clock_, dice_, network_faults_, [this, out] { deliver(out); });
   }
+  schedule_commit();
+}
+
+void Simulation::schedule_commit() {
   if (requests_.empty() || committing_) return;
   committing_ = true;
   const bool slow = dice_.chance(0.02);  // a disk that stalls
@@ -182,16 +199,25 @@ void Simulation::absorb(Actions actions) {
   }
 }
 
-// A group commit of all waiting requests, which are answered in order.
+// Commits the waiting requests, one transaction each, and answers them in order. Where the store is
+// unavailable, the rest is tried again later.
 void Simulation::commit() {
   committing_ = false;
-  auto batch = std::exchange(requests_, {});
   std::vector<Completed> done;
-  for (auto& request : batch) {
-    auto replies = ledger_->apply(request.operations, now().unix_us);
-    done.push_back({request.ticket, std::move(*replies)});
+  while (!requests_.empty()) {
+    if (store_is_faulty_ && !calm()) store_faults_->draw(store_dice_, 19, 20);
+    auto replies = ledger_->apply(requests_.front().operations, now().unix_us);
+    if (!replies && may_try_again(replies.error())) {
+      ++outcome_.store_faults;
+      break;
+    }
+    if (!replies) violation("the ledger ended: " + replies.error().text());
+    if (!replies) return;
+    done.push_back({requests_.front().ticket, *std::move(replies)});
+    requests_.pop_front();
   }
   check_alone();
+  schedule_commit();
   for (auto& completed : done) feed(std::move(completed));
 }
 

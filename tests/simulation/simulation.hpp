@@ -10,7 +10,7 @@ namespace millrace::broker::simulation {
 struct Outcome {
   std::vector<std::string> violations;
   std::uint64_t jobs = 0, completed = 0, failed = 0, cancelled = 0;
-  int engine_deaths = 0, broker_restarts = 0;
+  int engine_deaths = 0, broker_restarts = 0, store_faults = 0;
   std::int64_t simulated_us = 0;
 };
 

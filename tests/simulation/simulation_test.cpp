@@ -19,7 +19,7 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
     first = number_from("MILLRACE_SIM_SEED", 1);
     count = 1;
   }
-  std::uint64_t deaths = 0, restarts = 0, jobs = 0, failed = 0, cancelled = 0;
+  std::uint64_t deaths = 0, restarts = 0, store_faults = 0, jobs = 0, failed = 0, cancelled = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const auto outcome = simulate(seed);
     for (const auto& violation : outcome.violations) {
@@ -28,6 +28,7 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
     }
     deaths += static_cast<std::uint64_t>(outcome.engine_deaths);
     restarts += static_cast<std::uint64_t>(outcome.broker_restarts);
+    store_faults += static_cast<std::uint64_t>(outcome.store_faults);
     jobs += outcome.jobs;
     failed += outcome.failed;
     cancelled += outcome.cancelled;
@@ -35,14 +36,16 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
   }
   std::printf(
       "%llu seeds: %llu jobs, %llu failed, %llu cancelled, %llu engine deaths, %llu broker "
-      "kills\n",
+      "kills, %llu times an unavailable store\n",
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(jobs),
       static_cast<unsigned long long>(failed), static_cast<unsigned long long>(cancelled),
-      static_cast<unsigned long long>(deaths), static_cast<unsigned long long>(restarts));
+      static_cast<unsigned long long>(deaths), static_cast<unsigned long long>(restarts),
+      static_cast<unsigned long long>(store_faults));
   if (count < 100) return;
   // Check that the faults really happened.
   EXPECT_GT(deaths, count);
   EXPECT_GT(restarts, count / 2);
+  EXPECT_GT(store_faults, 10 * count);
   EXPECT_GT(failed, count / 2);
   EXPECT_GT(cancelled, count / 4);
 }

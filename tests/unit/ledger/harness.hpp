@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,7 @@
 #include "broker/ledger/sqlite_testing.hpp"
 #include "broker/ledger/stored_ledger.hpp"
 #include "schemas/base/random_id.hpp"
-#include "tests/unit/ledger/forwarding_store.hpp"
+#include "tests/unit/ledger/faulty_store.hpp"
 
 namespace millrace::broker::test {
 
@@ -76,16 +77,20 @@ inline std::string numbered(std::string prefix, std::uint64_t number) {
 
 struct Limits {
   std::uint64_t max_queued_jobs = limits::queued_jobs;
+  std::uint64_t fault_seed = 0;  // not 0: the store is unavailable now and then
+  bool synced = true;            // false: commits do not wait for the disk
 };
 
-// Uses two handles in turn; closes and opens a reopened ledger before each commit.
+// Uses two handles in turn; closes and opens a reopened ledger before each commit; tries again what
+// may be tried again.
 class AnyLedger {
  public:
-  explicit AnyLedger(Kind kind, Limits with = {}) : kind_(kind), limits_(with) {
+  explicit AnyLedger(Kind kind, Limits with = {})
+      : kind_(kind), limits_(with), random_(with.fault_seed) {
     if (kind == Kind::memory || kind == Kind::memory_two_handles) {
-      auto store = make_memory_store({publish, "", with.max_queued_jobs});
-      handles_.push_back(make_memory_ledger(store));
-      if (kind == Kind::memory_two_handles) handles_.push_back(make_memory_ledger(store));
+      auto store = make_memory_store({publish, ""});
+      handles_.push_back(on(make_memory_handle(store)));
+      if (kind == Kind::memory_two_handles) handles_.push_back(on(make_memory_handle(store)));
     } else {
       handles_.resize(1);
       open();
@@ -96,19 +101,23 @@ class AnyLedger {
     handles_[0].reset();
     SqliteLedgerOptions options;
     options.publish = publish;
-    options.max_queued_jobs = limits_.max_queued_jobs;
     options.ballast_bytes = 0;
-    auto opened = open_sqlite_store(folder_.file("ledger"), std::move(options));
+    DurabilitySettings settings;
+    if (!limits_.synced) settings.synchronous = "OFF";
+    auto opened = open_sqlite_store(folder_.file("ledger"), std::move(options), settings);
     ASSERT_TRUE(opened) << opened.error().text();
-    std::unique_ptr<LedgerStore> store = *std::move(opened);
-    if (kind_ == Kind::sqlite_plain) store = std::make_unique<PlainStore>(std::move(store));
-    handles_[0] = make_stored_ledger(std::move(store), {publish, limits_.max_queued_jobs});
+    handles_[0] = on(*std::move(opened));
   }
 
   std::vector<Result<Reply>> apply(const std::vector<Operation>& operations) {
     if (kind_ == Kind::sqlite_reopened) open();
     turn_ = (turn_ + 1) % handles_.size();
+    draw();
     auto replies = handles_[turn_]->apply(operations, now_us);
+    while (!replies && may_try_again(replies.error())) {
+      draw();
+      replies = handles_[turn_]->apply(operations, now_us);
+    }
     EXPECT_TRUE(replies) << (replies ? "" : replies.error().text());
     if (!replies) return {};
     EXPECT_EQ(replies->size(), operations.size());
@@ -122,11 +131,23 @@ class AnyLedger {
   }
 
   std::int64_t now_us = start_us;
+  const FaultPlan& faults() const { return *plan_; }
 
  private:
+  std::unique_ptr<Ledger> on(std::unique_ptr<LedgerStore> store) {
+    if (kind_ == Kind::sqlite_plain) store = std::make_unique<PlainStore>(std::move(store));
+    if (limits_.fault_seed != 0) store = std::make_unique<FaultyStore>(std::move(store), plan_);
+    return make_stored_ledger(std::move(store), {publish, limits_.max_queued_jobs});
+  }
+  void draw() {
+    if (limits_.fault_seed != 0) plan_->draw(random_, 1, 2);
+  }
+
   Kind kind_;
   Limits limits_;
   TemporaryFolder folder_;
+  std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
+  std::mt19937_64 random_;
   std::vector<std::unique_ptr<Ledger>> handles_;
   std::size_t turn_ = 0;
 };

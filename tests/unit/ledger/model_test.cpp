@@ -289,10 +289,12 @@ std::vector<Result<Reply>> apply(AnyLedger& ledger, const std::vector<Operation>
 }
 
 void run(std::uint64_t seed, Kind first, Kind second, int steps,
-         Commits commits = Commits::together) {
+         Commits commits = Commits::together, std::uint64_t fault_seed = 0) {
   // With a small queue submits are refused, also in the middle of a set.
-  const Limits limits{.max_queued_jobs = seed % 3 == 0 ? 9 : limits::queued_jobs};
-  AnyLedger one(first, limits), other(second, limits);
+  Limits with{.max_queued_jobs = seed % 3 == 0 ? 9 : limits::queued_jobs, .synced = false};
+  AnyLedger one(first, with);
+  with.fault_seed = fault_seed;
+  AnyLedger other(second, with);
   Generator generator(seed);
   for (int i = 0; i < steps; ++i) {
     const std::vector<Operation> operations = generator.batch_of_operations();
@@ -310,6 +312,9 @@ void run(std::uint64_t seed, Kind first, Kind second, int steps,
   check_invariants(one, tenant);
   check_invariants(other, tenant);
   check_invariants(other, "other");
+  if (fault_seed != 0) {
+    EXPECT_GT(other.faults().provoked, static_cast<std::uint64_t>(steps) / 4);
+  }
 }
 
 void run_seeds(std::uint64_t first, std::uint64_t last, Kind one, Kind other, int steps,
@@ -330,6 +335,15 @@ TEST(LedgerModel, AlsoWhenReopenedBeforeEachCommit) {
 
 TEST(LedgerModel, ReplacedOperationsAnswerLikeTheirPlainForms) {
   run_seeds(201, 225, Kind::sqlite_plain, Kind::sqlite, 150);
+}
+
+TEST(LedgerModel, AStoreThatIsOftenUnavailableGivesTheSameAnswers) {
+  for (std::uint64_t seed = 401; seed <= 420 && !HasFatalFailure(); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    run(seed, Kind::memory, Kind::memory, 150, Commits::together, seed);
+    run(seed, Kind::memory, Kind::memory_two_handles, 100, Commits::together, seed);
+    if (seed % 4 == 0) run(seed, Kind::sqlite, Kind::sqlite, 80, Commits::together, seed);
+  }
 }
 
 TEST(LedgerModel, OperationsOfOneCommitAnswerLikeThoseOfMany) {
