@@ -26,8 +26,10 @@ class Outbox {
 
   void send(const Peer& peer, std::uint64_t id, Message message);
   void refuse(const Peer& peer, std::uint64_t id, Error error);  // also counts the refusal
-  // Runs the continuation when all operations are durable, with one reply each, in order. Ask a
-  // ReadStream alone: ledgers may serve it between commits and out of order.
+  // Runs the continuation when all operations are durable, with one reply each, in order.
+  // Operations that name the same engine are carried out as they were asked; of other requests the
+  // later may come first. Ask a ReadStream alone: ledgers may serve it between commits and out of
+  // order.
   void ask(std::vector<Operation> operations, Continuation then);
   void ask_one(Operation operation, std::function<void(Result<Reply>)> then);
   void ring(std::string stream, std::string epoch, std::uint64_t high);

@@ -1,13 +1,13 @@
 #include "broker/ledger/ledger_thread.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
 
+#include "broker/ledger/ledger_inbox.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::broker {
@@ -25,94 +25,62 @@ std::int64_t system_now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-std::uint64_t body_bytes(const Operation& operation) {
-  return std::visit(
-      [](const auto& op) -> std::uint64_t {
-        if constexpr (requires { op.body; }) return op.body.size();
-        return 0;
-      },
-      operation);
-}
-
 std::uint64_t entry_bytes(const ReadStreamReply& reply) {
   std::uint64_t bytes = 0;
   for (const Entry& entry : reply.entries) bytes += entry.body.size();
   return bytes;
 }
 
-struct Posted {
-  std::uint64_t token = 0;
-  Operation operation;
-  Steady::time_point at;
-};
-
 // A stream read in progress, with the entries gathered so far.
 struct Replay {
   std::uint64_t token = 0;
+  std::uint32_t place = 0;
   ReadStream wanted;  // what is still wanted: each slice moves `from` on and lowers the limits
   std::optional<ReadStreamReply> got;
 };
 
-// Values below 4 have a bucket each; above, the two bits after the leading one select one of four
-// buckets.
-std::size_t bucket_of(std::uint64_t us) {
-  if (us < 4) return us;
-  const auto shift = static_cast<std::size_t>(std::bit_width(us)) - 3;
-  return 4 * (shift + 1) + ((us >> shift) & 3);
-}
-std::uint64_t upper_edge(std::size_t bucket) {
-  if (bucket < 4) return bucket;
-  const std::size_t shift = bucket / 4 - 1;
-  return ((std::uint64_t{4} + bucket % 4 + 1) << shift) - 1;
+std::vector<std::unique_ptr<Ledger>> one_handle(std::unique_ptr<Ledger> ledger) {
+  std::vector<std::unique_ptr<Ledger>> out;
+  out.push_back(std::move(ledger));
+  return out;
 }
 
 }  // namespace
 
-void LatencyHistogram::add(std::uint64_t us) {
-  ++buckets[std::min(bucket_of(us), buckets.size() - 1)];
-  ++count;
-  sum_us += us;
-  max_us = std::max(max_us, us);
-}
-
-std::uint64_t LatencyHistogram::quantile_us(double q) const {
-  const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(count));
-  std::uint64_t below = 0;
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    below += buckets[i];
-    if (below > rank) return std::min(upper_edge(i), max_us);
-  }
-  return max_us;
-}
-
 struct LedgerThread::State {
-  std::unique_ptr<Ledger> ledger;
+  std::vector<std::unique_ptr<Ledger>> handles;
   std::function<void()> wake;
   LedgerThreadOptions options;
 
-  mutable std::mutex mutex;
-  std::condition_variable arrived, stopped;
-  std::deque<Posted> inbox;
-  std::uint64_t inbox_bytes = 0;
+  mutable std::mutex mutex;  // guards what follows
+  std::condition_variable arrived, stopped, turn;
+  LedgerInbox inbox;
   std::vector<Completion> outbox;
   std::uint64_t outbox_bytes = 0;  // of entries read
   std::optional<Error> failure;
   LedgerStatistics statistics;
   bool stopping = false;
+  bool gathering = false;       // a thread chooses its next batch
+  bool reading = false;         // a thread serves the first of `replays`
+  std::deque<Replay> replays;   // the thread that reads uses the first without the mutex
+  std::size_t last_commit = 0;  // operations of the last batch
+  std::vector<std::thread> threads;
 
-  std::deque<Replay> replays;   // used by the thread only
-  std::size_t last_commit = 0;  // operations of the last commit; used by the thread only
-  std::thread thread;
-
-  void run();
-  std::vector<Posted> gather(std::unique_lock<std::mutex>& lock);
-  Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations);
-  void commit(std::vector<Posted> batch);
-  bool may_read() const { return stopping || outbox_bytes < options.outbox_bytes; }
-  void read_slice();
+  void run(Ledger& ledger);
+  LedgerBatch gather(std::unique_lock<std::mutex>& lock);
+  Result<std::vector<Result<Reply>>> apply(Ledger& ledger, std::span<const Operation> operations);
+  void commit(Ledger& ledger, LedgerBatch& batch);
+  bool may_read() const {
+    return !replays.empty() && !reading && (stopping || outbox_bytes < options.outbox_bytes);
+  }
+  void read_slice(Ledger& ledger);
   void finish_read(Result<Reply> reply);
-  void keep_house();
+  void keep_house(Ledger& ledger);
   void deliver(std::vector<Completion> completions);
+  std::optional<Error> failed() const {
+    const std::lock_guard lock(mutex);
+    return failure;
+  }
   void fail_with(const Error& error);
 };
 
@@ -121,57 +89,56 @@ struct LedgerThread::State {
 // Producers that shared the last commit were answered together and are likely to come together
 // again: this waits a moment for as many, so that they share the next sync too. An operation that
 // came alone does not wait; what arrives during its sync shares the next one.
-std::vector<Posted> LedgerThread::State::gather(std::unique_lock<std::mutex>& lock) {
-  const auto readable = [this] { return !replays.empty() && may_read(); };
+LedgerBatch LedgerThread::State::gather(std::unique_lock<std::mutex>& lock) {
   arrived.wait_for(lock, std::chrono::milliseconds(options.idle_ms),
-                   [&] { return !inbox.empty() || stopping || readable(); });
-  if (inbox.empty()) return {};
-  const auto close_at = inbox.front().at + std::chrono::microseconds(options.commit_wait_us);
+                   [&] { return inbox.ready() || may_read() || (stopping && inbox.empty()); });
+  if (!inbox.ready()) return {};
+  const auto close_at = inbox.oldest() + std::chrono::microseconds(options.commit_wait_us);
   const std::size_t enough = std::min<std::size_t>(last_commit, options.commit_operations);
   arrived.wait_until(lock, close_at, [&] {
-    return inbox.size() >= enough || inbox_bytes >= options.commit_bytes || stopping || readable();
+    return inbox.operations() >= enough || inbox.bytes() >= options.commit_bytes || stopping ||
+           may_read();
   });
-  std::vector<Posted> batch;
-  std::uint64_t bytes = 0;
-  while (!inbox.empty() && batch.size() < options.commit_operations) {
-    const std::uint64_t size = body_bytes(inbox.front().operation);
-    if (!batch.empty() && bytes + size > options.commit_bytes) break;
-    Posted posted = std::move(inbox.front());
-    inbox.pop_front();
-    inbox_bytes -= size;
-    bytes += size;
-    if (auto* read = std::get_if<ReadStream>(&posted.operation)) {
-      replays.push_back({posted.token, std::move(*read), std::nullopt});
-    } else {
-      batch.push_back(std::move(posted));
-    }
+  LedgerBatch batch = inbox.take({options.commit_operations, options.commit_bytes});
+  for (Posted& posted : batch.reads) {
+    auto& read = std::get<ReadStream>(posted.operation);
+    replays.push_back({posted.token, posted.place, std::move(read), std::nullopt});
   }
-  if (!batch.empty()) last_commit = batch.size();
+  if (!batch.operations.empty()) last_commit = batch.operations.size();
   return batch;
 }
 
-void LedgerThread::State::run() {
+void LedgerThread::State::run(Ledger& ledger) {
   std::unique_lock lock(mutex);
   while (true) {
-    std::vector<Posted> batch = gather(lock);
-    if (batch.empty() && replays.empty() && inbox.empty() && stopping) return;
-    const bool read = !replays.empty() && may_read();
-    const bool quiet = batch.empty() && !read;
+    turn.wait(lock, [this] { return !gathering; });
+    gathering = true;
+    LedgerBatch batch = gather(lock);
+    gathering = false;
+    turn.notify_one();
+    const bool committing = !batch.operations.empty();
+    if (!committing) inbox.done(batch);  // it may hold reads
+    const bool read = may_read();
+    const bool served = replays.empty() || reading;
+    if (!committing && !read && stopping && inbox.empty() && served) return;
+    reading |= read;
     lock.unlock();
-    const bool committed = !batch.empty();
-    if (committed) commit(std::move(batch));
-    if (read) read_slice();
-    if (committed || quiet) keep_house();
+    if (committing) commit(ledger, batch);
+    if (read) read_slice(ledger);
+    if (committing || !read) keep_house(ledger);
     lock.lock();
+    if (committing) inbox.done(batch);
+    if (read) reading = false;
+    if (committing || read) arrived.notify_one();  // others may wait for what this batch held up
   }
 }
 
 // Tries again while the ledger is unavailable.
 Result<std::vector<Result<Reply>>> LedgerThread::State::apply(
-    std::span<const Operation> operations) {
+    Ledger& ledger, std::span<const Operation> operations) {
   std::uint32_t pause_ms = options.retry_ms, tries_at_stop = 0;
   for (bool away = false;; away = true) {
-    auto replies = ledger->apply(operations, options.now_us());
+    auto replies = ledger.apply(operations, options.now_us());
     if (replies || !may_try_again(replies.error())) {
       if (away && replies) log_info("the ledger answers again");
       return replies;
@@ -193,45 +160,47 @@ Result<std::vector<Result<Reply>>> LedgerThread::State::apply(
   }
 }
 
-void LedgerThread::State::commit(std::vector<Posted> batch) {
+void LedgerThread::State::commit(Ledger& ledger, LedgerBatch& batch) {
+  auto& posted = batch.operations;
   std::vector<Operation> operations;
-  operations.reserve(batch.size());
-  for (Posted& posted : batch) operations.push_back(std::move(posted.operation));
+  operations.reserve(posted.size());
+  for (Posted& one : posted) operations.push_back(std::move(one.operation));
   std::vector<Completion> completions;
-  completions.reserve(batch.size());
-  if (failure) {  // read without the lock: only this thread writes it
-    for (const Posted& posted : batch) completions.push_back({posted.token, fail(*failure)});
+  completions.reserve(posted.size());
+  if (const auto known = failed()) {
+    for (const Posted& one : posted) completions.push_back({one.token, one.place, fail(*known)});
     deliver(std::move(completions));
     return;
   }
   const auto start = Steady::now();
-  auto replies = apply(operations);
+  auto replies = apply(ledger, operations);
   const std::uint64_t took_us = since_us(start);
-  if (replies && replies->size() != batch.size()) {
+  if (replies && replies->size() != posted.size()) {
     replies = fail(Code::internal, "the ledger answered " + std::to_string(replies->size()) +
-                                       " of " + std::to_string(batch.size()) + " operations");
+                                       " of " + std::to_string(posted.size()) + " operations");
   }
   if (!replies) fail_with(replies.error());
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    completions.push_back({batch[i].token, replies ? std::move((*replies)[i])
-                                                   : Result<Reply>(fail(replies.error()))});
+  for (std::size_t i = 0; i < posted.size(); ++i) {
+    completions.push_back(
+        {posted[i].token, posted[i].place,
+         replies ? std::move((*replies)[i]) : Result<Reply>(fail(replies.error()))});
   }
   {
     const std::lock_guard lock(mutex);
     ++statistics.commits;
-    statistics.operations += batch.size();
+    statistics.operations += posted.size();
     statistics.commit.add(took_us);
-    for (const Posted& posted : batch) statistics.wait.add(since_us(posted.at));
+    for (const Posted& one : posted) statistics.wait.add(since_us(one.at));
   }
   deliver(std::move(completions));
 }
 
 void LedgerThread::State::finish_read(Result<Reply> reply) {
   std::vector<Completion> one;
-  one.push_back({replays.front().token, std::move(reply)});
-  replays.pop_front();
   {
     const std::lock_guard lock(mutex);
+    one.push_back({replays.front().token, replays.front().place, std::move(reply)});
+    replays.pop_front();
     ++statistics.operations;
   }
   deliver(std::move(one));
@@ -239,13 +208,18 @@ void LedgerThread::State::finish_read(Result<Reply> reply) {
 
 // Reads one slice of the oldest stream read. Reads are served one after the other, so that at most
 // one is partly gathered in memory.
-void LedgerThread::State::read_slice() {
-  Replay& replay = replays.front();
-  if (failure) return finish_read(fail(*failure));
+void LedgerThread::State::read_slice(Ledger& ledger) {
+  Replay* first = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    first = &replays.front();
+  }
+  Replay& replay = *first;
+  if (const auto known = failed()) return finish_read(fail(*known));
   ReadStream slice = replay.wanted;
   slice.max_bytes = std::min(slice.max_bytes, options.read_slice_bytes);
   const Operation operation = slice;
-  auto replies = apply(std::span(&operation, 1));
+  auto replies = apply(ledger, std::span(&operation, 1));
   {
     const std::lock_guard lock(mutex);
     ++statistics.reads;
@@ -278,9 +252,9 @@ void LedgerThread::State::read_slice() {
   if (full || caught_up) finish_read(*std::move(replay.got));
 }
 
-void LedgerThread::State::keep_house() {
-  if (failure) return;
-  const Status status = ledger->idle();
+void LedgerThread::State::keep_house(Ledger& ledger) {
+  if (failed()) return;
+  const Status status = ledger.idle();
   if (!status && !may_try_again(status.error())) {
     fail_with(status.error());
     wake();
@@ -305,16 +279,23 @@ void LedgerThread::State::fail_with(const Error& error) {
   if (!failure) failure = error;
 }
 
-LedgerThread::LedgerThread(std::unique_ptr<Ledger> ledger, std::function<void()> wake,
+LedgerThread::LedgerThread(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake,
                            LedgerThreadOptions options)
     : state_(std::make_unique<State>()) {
-  state_->ledger = std::move(ledger);
-  state_->wake = std::move(wake);
-  state_->options = std::move(options);
-  if (!state_->wake) state_->wake = [] {};
-  if (!state_->options.now_us) state_->options.now_us = system_now_us;
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  State& s = *state_;
+  s.handles = std::move(handles);
+  s.wake = std::move(wake);
+  s.options = std::move(options);
+  if (!s.wake) s.wake = [] {};
+  if (!s.options.now_us) s.options.now_us = system_now_us;
+  for (const auto& handle : s.handles) {
+    s.threads.emplace_back([&s, ledger = handle.get()] { s.run(*ledger); });
+  }
 }
+
+LedgerThread::LedgerThread(std::unique_ptr<Ledger> ledger, std::function<void()> wake,
+                           LedgerThreadOptions options)
+    : LedgerThread(one_handle(std::move(ledger)), std::move(wake), std::move(options)) {}
 
 LedgerThread::~LedgerThread() {
   stop();
@@ -334,17 +315,15 @@ Status LedgerThread::post(std::uint64_t token, std::vector<Operation>&& operatio
     const std::lock_guard lock(s.mutex);
     if (s.failure) return fail(*s.failure);
     if (s.stopping) return fail(Code::draining, "the ledger thread has been stopped");
-    const std::size_t waiting = s.inbox.size() + operations.size();
+    const std::size_t waiting = s.inbox.operations() + operations.size();
     const bool too_many =
-        waiting > s.options.inbox_operations || s.inbox_bytes + bytes > s.options.inbox_bytes;
+        waiting > s.options.inbox_operations || s.inbox.bytes() + bytes > s.options.inbox_bytes;
     if (too_many && !s.inbox.empty()) {  // an empty inbox accepts more than its limit
       return fail(Code::overloaded,
-                  std::to_string(s.inbox.size()) + " operations already wait for the ledger",
+                  std::to_string(s.inbox.operations()) + " operations already wait for the ledger",
                   "wait a little and send again");
     }
-    const auto now = Steady::now();
-    for (Operation& op : operations) s.inbox.push_back({token, std::move(op), now});
-    s.inbox_bytes += bytes;
+    s.inbox.push(token, std::move(operations), Steady::now());
   }
   s.arrived.notify_one();
   return {};
@@ -368,8 +347,10 @@ void LedgerThread::stop() {
     state_->stopping = true;
   }
   state_->arrived.notify_one();
-  state_->stopped.notify_one();
-  if (state_->thread.joinable()) state_->thread.join();
+  state_->stopped.notify_all();
+  for (std::thread& thread : state_->threads) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 std::optional<Error> LedgerThread::failure() const {
@@ -380,7 +361,7 @@ std::optional<Error> LedgerThread::failure() const {
 LedgerStatistics LedgerThread::statistics() const {
   const std::lock_guard lock(state_->mutex);
   LedgerStatistics out = state_->statistics;
-  out.waiting = static_cast<std::uint32_t>(state_->inbox.size());
+  out.waiting = static_cast<std::uint32_t>(state_->inbox.operations());
   return out;
 }
 

@@ -1,26 +1,28 @@
 #pragma once
-// The asynchronous ledger: a thread that owns a ledger, with an inbox, group commit and an outbox.
+// The asynchronous ledger: threads that own handles on one ledger, with an inbox, group commit and
+// an outbox. With several handles as many batches are in flight at a time.
 //
 //   post(token, operation) ─▶ inbox ─▶ [ up to commit_operations, or what came within
 //   commit_wait_us of the first ] ─▶ one apply ─▶ outbox ─▶ wake() ─▶ take()
 //
 // A completion appears in the outbox only after the commit that holds it. Completions of one commit
-// keep the order of posting. Stream reads (ReadStream) are not part of commits: they are served in
-// small slices between them, so that a long read does not delay commits. They may therefore
-// complete later than operations posted after them.
+// keep the order of posting; which operations of several batches keep theirs, ledger_inbox.hpp
+// says. Stream reads (ReadStream) are not part of commits: they are served in small slices between
+// them, so that a long read does not delay commits. They may therefore complete later than
+// operations posted after them.
 //
-// While the ledger is unavailable (ledger.hpp), the thread tries the same batch again, with growing
+// While the ledger is unavailable (ledger.hpp), a thread tries the same batch again, with growing
 // pauses; what is posted meanwhile waits. If the ledger fails otherwise, the operations of that
 // commit and all later ones complete with that error, `failure` returns it, and nothing more is
 // written: the process must stop and recover. Thread safety: post, take, statistics, failure and
-// stop may be called from any thread; `wake` runs on the ledger's thread, without locks held.
-#include <array>
+// stop may be called from any thread; `wake` runs on a ledger's thread, without locks held.
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "broker/ledger/latency_histogram.hpp"
 #include "broker/ledger/ledger.hpp"
 
 namespace millrace::broker {
@@ -44,16 +46,8 @@ struct LedgerThreadOptions {
 
 struct Completion {
   std::uint64_t token = 0;
+  std::uint32_t place = 0;  // of the operation in its post
   Result<Reply> reply;
-};
-
-// Counts latencies in four buckets for each power of two, so that a quantile is at most a quarter
-// too high.
-struct LatencyHistogram {
-  std::array<std::uint64_t, 160> buckets{};
-  std::uint64_t count = 0, sum_us = 0, max_us = 0;
-  void add(std::uint64_t us);
-  std::uint64_t quantile_us(double q) const;  // upper edge of the bucket that holds it
 };
 
 struct LedgerStatistics {
@@ -68,6 +62,8 @@ struct LedgerStatistics {
 
 class LedgerThread {
  public:
+  LedgerThread(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake,
+               LedgerThreadOptions options = {});
   LedgerThread(std::unique_ptr<Ledger> ledger, std::function<void()> wake,
                LedgerThreadOptions options = {});
   ~LedgerThread();  // stops
@@ -77,11 +73,11 @@ class LedgerThread {
   // Errors: overloaded (the inbox is full), draining (stopped), or the ledger's failure.
   Status post(std::uint64_t token, Operation operation);
   // Accepts all operations or none; if none, `operations` is unchanged. Each operation gets a
-  // completion with this token, in order; several commits may hold them.
+  // completion with this token; several commits may hold them.
   Status post(std::uint64_t token, std::vector<Operation>&& operations);
   std::vector<Completion> take();  // the completions since the last call
 
-  // Carries out all posted operations, then ends the thread; idempotent. An unavailable ledger
+  // Carries out all posted operations, then ends the threads; idempotent. An unavailable ledger
   // becomes a failure after a few tries.
   void stop();
   std::optional<Error> failure() const;

@@ -14,7 +14,7 @@ Result<bool> LedgerClient::try_post(LedgerRequest& request) {
   if (posted) {
     auto& waiting = waiting_[request.ticket];
     waiting.operations = count;
-    waiting.replies.reserve(count);
+    waiting.replies.resize(count, fail(Code::internal, "no reply yet"));
     return true;
   }
   if (posted.error().code == Code::overloaded) return false;
@@ -34,8 +34,8 @@ Result<std::vector<Completed>> LedgerClient::take() {
   std::vector<Completed> done;
   for (auto& completion : thread_.take()) {
     auto& waiting = waiting_[completion.token];
-    waiting.replies.push_back(std::move(completion.reply));
-    if (waiting.replies.size() < waiting.operations) continue;
+    waiting.replies.at(completion.place) = std::move(completion.reply);
+    if (--waiting.operations > 0) continue;
     done.push_back({completion.token, std::move(waiting.replies)});
     waiting_.erase(completion.token);
   }

@@ -27,7 +27,7 @@ class LedgerClient {
 
  private:
   struct Waiting {
-    std::size_t operations = 0;
+    std::size_t operations = 0;  // without a reply yet
     std::vector<Result<Reply>> replies;
   };
   Result<bool> try_post(LedgerRequest& request);  // false: the inbox has no room

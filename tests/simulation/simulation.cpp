@@ -1,14 +1,13 @@
 #include "tests/simulation/simulation.hpp"
 
-#include <deque>
 #include <memory>
+#include <optional>
 
 #include "broker/core/broker.hpp"
 #include "broker/core/results.hpp"
 #include "broker/ledger/memory_ledger.hpp"
-#include "broker/ledger/stored_ledger.hpp"
 #include "tests/simulation/actors.hpp"
-#include "tests/unit/ledger/faulty_store.hpp"
+#include "tests/simulation/commits.hpp"
 
 namespace millrace::broker::simulation {
 namespace {
@@ -25,7 +24,11 @@ class Simulation {
     options.epoch = "epoch";
     store_ = make_memory_store(std::move(options));
     sound_ledger_ = make_memory_ledger(store_);
-    store_is_faulty_ = dice_.chance(0.5);
+    commits_.emplace(store_, published_end,
+                     Commits::Surroundings{
+                         clock_, dice_, [this] { return now().unix_us; }, [this] { return calm(); },
+                         [this](std::vector<Completed> done) { answer(std::move(done)); },
+                         [this](std::string text) { violation(std::move(text)); }});
     network_faults_.lose = dice_.chance(0.3) ? 0 : 0.03;
     network_faults_.late = dice_.chance(0.3) ? 0 : 0.05;
     record_.is_stored = [this](const std::string& job) {
@@ -52,6 +55,7 @@ class Simulation {
     check();
     outcome_.violations = record_.violations;
     outcome_.engine_deaths = record_.engine_deaths;
+    outcome_.store_faults = commits_->faults();
     outcome_.simulated_us = clock_.now_us();
     return outcome_;
   }
@@ -65,8 +69,7 @@ class Simulation {
   void trouble();
   void feed(Event event);
   void absorb(Actions actions);
-  void schedule_commit();
-  void commit();
+  void answer(std::vector<Completed> done);
   void deliver(const Outgoing& out);
   Wire wire();
   SimEngine* any_engine();
@@ -88,14 +91,9 @@ class Simulation {
   std::int64_t unix_ahead_us_ = 1'700'000'000 * second;
   std::shared_ptr<MemoryStore> store_;
   std::unique_ptr<Ledger> sound_ledger_;  // for the checks
-  bool store_is_faulty_ = false;
-  std::shared_ptr<test::FaultPlan> store_faults_ = std::make_shared<test::FaultPlan>();
-  std::mt19937_64 store_dice_{dice_.below(1u << 31)};
-  std::unique_ptr<Ledger> ledger_;  // the broker's
-  std::unique_ptr<Broker> broker_;  // null while no broker runs
+  std::optional<Commits> commits_;        // the broker's
+  std::unique_ptr<Broker> broker_;        // null while no broker runs
   std::uint64_t incarnation_ = 0;
-  std::deque<LedgerRequest> requests_;
-  bool committing_ = false;
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimEngine>> engines_;  // dead ones stay: their timers may still run
   int next_engine_ = 0;
@@ -142,25 +140,15 @@ void Simulation::start_broker() {
   ++incarnation_;
   CoreConfig config;
   config.broker_id = "broker-" + std::to_string(incarnation_);
-  // A new broker has a new connection.
-  *store_faults_ = {};
-  ledger_ = make_stored_ledger(
-      std::make_unique<test::FaultyStore>(make_memory_handle(store_), store_faults_),
-      {published_end, limits::queued_jobs});
+  commits_->connect();
   broker_ = std::make_unique<Broker>(std::move(config));
   feed(Start{});
 }
 
-// As SIGKILL does: some of the waiting requests may have been committed without an answer.
 void Simulation::kill_broker() {
   if (!broker_) return;
   ++outcome_.broker_restarts;
-  while (!requests_.empty() && dice_.chance(0.5)) {
-    if (!ledger_->apply(requests_.front().operations, now().unix_us)) break;
-    requests_.pop_front();
-  }
-  requests_.clear();
-  committing_ = false;
+  commits_->kill();
   broker_.reset();
   const auto away = dice_.chance(0.2) ? 60 * second : 2 * second;
   clock_.after(static_cast<std::int64_t>(dice_.below(static_cast<std::uint64_t>(away))),
@@ -177,47 +165,21 @@ void Simulation::feed(Event event) {
 }
 
 void Simulation::absorb(Actions actions) {
-  for (auto& request : actions.ledger) requests_.push_back(std::move(request));
+  const bool asks = !actions.ledger.empty();
+  for (auto& request : actions.ledger) commits_->push(std::move(request));
   for (const auto& out : actions.messages) {
     carry(clock_, dice_, network_faults_, [this, out] { deliver(out); });
   }
-  schedule_commit();
-}
-
-void Simulation::schedule_commit() {
-  if (requests_.empty() || committing_) return;
-  committing_ = true;
-  const bool slow = dice_.chance(0.02);  // a disk that stalls
-  const auto most = static_cast<std::uint64_t>(slow ? 3 * second : 20'000);
-  clock_.after(static_cast<std::int64_t>(500 + dice_.below(most)),
-               [this, incarnation = incarnation_] {
-                 if (incarnation == incarnation_ && broker_) commit();
-               });
+  if (!asks) return;
+  commits_->schedule();
   // A kill does most harm between a request and its commit.
   if (!calm() && dice_.chance(0.002)) {
-    clock_.after(static_cast<std::int64_t>(dice_.below(most)), [this] { kill_broker(); });
+    clock_.after(static_cast<std::int64_t>(dice_.below(20'000)), [this] { kill_broker(); });
   }
 }
 
-// Commits the waiting requests, one transaction each, and answers them in order. Where the store is
-// unavailable, the rest is tried again later.
-void Simulation::commit() {
-  committing_ = false;
-  std::vector<Completed> done;
-  while (!requests_.empty()) {
-    if (store_is_faulty_ && !calm()) store_faults_->draw(store_dice_, 19, 20);
-    auto replies = ledger_->apply(requests_.front().operations, now().unix_us);
-    if (!replies && may_try_again(replies.error())) {
-      ++outcome_.store_faults;
-      break;
-    }
-    if (!replies) violation("the ledger ended: " + replies.error().text());
-    if (!replies) return;
-    done.push_back({requests_.front().ticket, *std::move(replies)});
-    requests_.pop_front();
-  }
+void Simulation::answer(std::vector<Completed> done) {
   check_alone();
-  schedule_commit();
   for (auto& completed : done) feed(std::move(completed));
 }
 

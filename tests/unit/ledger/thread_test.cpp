@@ -1,8 +1,10 @@
 // The ledger thread: nothing completes before its commit, a commit takes all waiting operations,
 // stream reads run between commits, failures stop everything.
-#include <atomic>
+#include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "broker/ledger/ledger_thread.hpp"
 #include "tests/unit/ledger/harness.hpp"
@@ -33,8 +35,10 @@ class GatedLedger final : public Ledger {
     }
   };
 
-  explicit GatedLedger(std::shared_ptr<Gate> gate)
-      : gate_(std::move(gate)), inner_(make_memory_ledger(make_memory_store({publish, ""}))) {}
+  explicit GatedLedger(
+      std::shared_ptr<Gate> gate,
+      std::unique_ptr<Ledger> inner = make_memory_ledger(make_memory_store({publish, ""})))
+      : gate_(std::move(gate)), inner_(std::move(inner)) {}
 
   Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations,
                                            std::int64_t now_us) override {
@@ -49,6 +53,7 @@ class GatedLedger final : public Ledger {
     gate_->changed.notify_all();
     gate_->changed.wait(lock, [&] { return gate_->open; });
     if (gate_->failure) return fail(*gate_->failure);
+    lock.unlock();
     return inner_->apply(operations, now_us);
   }
   Status idle() override { return {}; }
@@ -274,6 +279,78 @@ TEST_F(LedgerThreadTest, StoppingCarriesOutAllPostedOperations) {
   const Status refused = thread->post(11, job("late"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::draining);
+}
+
+class SeveralHandles : public LedgerThreadTest {
+ protected:
+  void start_handles(std::size_t count, LedgerThreadOptions options = {.commit_wait_us = 0}) {
+    std::vector<std::unique_ptr<Ledger>> handles;
+    const auto store = make_memory_store({publish, ""});
+    for (std::size_t i = 0; i < count; ++i) {
+      handles.push_back(std::make_unique<GatedLedger>(gate, make_memory_ledger(store)));
+    }
+    thread = std::make_unique<LedgerThread>(
+        std::move(handles),
+        [this] {
+          const std::lock_guard lock(mutex);
+          woken.notify_all();
+        },
+        std::move(options));
+  }
+};
+
+TEST_F(SeveralHandles, KeepAsManyBatchesInFlight) {
+  gate->set(false);
+  start_handles(2);
+  ASSERT_TRUE(thread->post(1, job("a")));
+  gate->wait_entered(1);
+  ASSERT_TRUE(thread->post(2, job("b")));
+  gate->wait_entered(2);  // the first is not committed yet
+  ASSERT_TRUE(thread->post(3, job("c")));
+  EXPECT_EQ(thread->statistics().waiting, 1u);
+  gate->set(true);
+  EXPECT_EQ(wait_for(3).size(), 3u);
+}
+
+TEST_F(SeveralHandles, AnEnginesNextClaimWaitsForItsEnds) {
+  start_handles(3);
+  ASSERT_TRUE(thread->post(1, std::vector<Operation>{job("a"), job("b"), claim(1)}));
+  wait_for(3);
+  gate->set(false);
+  ASSERT_TRUE(thread->post(2, Finish{1, JobState::completed, "r", "engine"}));
+  gate->wait_entered(2);
+  ASSERT_TRUE(thread->post(3, claim(1)));
+  ASSERT_TRUE(thread->post(4, job("c")));
+  gate->wait_entered(3);
+  gate->set(true);
+  std::vector<Completion> done = wait_for(3);
+  const auto place = [&](std::uint64_t token) {
+    return std::ranges::find(done, token, &Completion::token) - done.begin();
+  };
+  EXPECT_LT(place(2), place(3));
+  EXPECT_TRUE(done[static_cast<std::size_t>(place(2))].reply);
+}
+
+TEST_F(SeveralHandles, EverythingIsCarriedOutOnceWithItsPlace) {
+  start_handles(4, {.commit_operations = 7, .commit_wait_us = 0, .read_slice_bytes = 10});
+  std::map<std::uint64_t, std::set<std::uint32_t>> seen;
+  for (std::uint64_t token = 1; token <= 100; ++token) {
+    std::vector<Operation> post;
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      post.emplace_back(Append{tenant, "log", "", numbered("entry ", 100 * token + i)});
+    }
+    ASSERT_TRUE(thread->post(token, std::move(post)));
+    if (token % 10 != 0) continue;
+    ASSERT_TRUE(thread->post(1000 + token, reading("log")));
+  }
+  thread->stop();
+  for (const auto& completion : thread->take()) {
+    ASSERT_TRUE(completion.reply);
+    EXPECT_TRUE(seen[completion.token].insert(completion.place).second);
+  }
+  EXPECT_EQ(seen.size(), 110u);
+  for (const auto& [token, places] : seen) EXPECT_EQ(places.size(), token < 1000 ? 20u : 1u);
+  EXPECT_EQ(thread->statistics().operations, 2010u);
 }
 
 TEST(LatencyHistogram, QuantilesAreUpperEdges) {
