@@ -145,7 +145,7 @@ Result<std::vector<double>> bare_syncs_ms(const std::string& folder, std::size_t
 
 Result<nlohmann::json> measure(const Settings& settings) {
   broker::ServerOptions options;
-  options.ledger_folder = settings.folder;
+  options.ledger.folder = settings.folder;
   options.clients = "tcp://127.0.0.1:*";
   options.engines = "tcp://127.0.0.1:*";
   options.doorbell = "";

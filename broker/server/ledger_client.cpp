@@ -4,8 +4,8 @@
 
 namespace millrace::broker {
 
-LedgerClient::LedgerClient(std::unique_ptr<Ledger> ledger, std::function<void()> wake)
-    : thread_(std::move(ledger), std::move(wake)) {}
+LedgerClient::LedgerClient(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake)
+    : thread_(std::move(handles), std::move(wake)) {}
 
 Result<bool> LedgerClient::try_post(LedgerRequest& request) {
   const auto count = request.operations.size();

@@ -16,7 +16,7 @@ namespace millrace::broker {
 
 class LedgerClient {
  public:
-  LedgerClient(std::unique_ptr<Ledger> ledger, std::function<void()> wake);
+  LedgerClient(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake);
 
   // Errors: the ledger's failure; the process must stop.
   Status post(LedgerRequest request);

@@ -36,6 +36,7 @@ constexpr const char* footer =
 
 struct Arguments {
   broker::ServerOptions server;
+  std::string ledger = "millrace-ledger";
   std::string log_level = "info";
   bool log_json = false;
 };
@@ -43,7 +44,6 @@ struct Arguments {
 void declare(CLI::App& app, Arguments& arguments) {
   auto& server = arguments.server;
   auto& core = server.core;
-  server.ledger_folder = "millrace-ledger";
   const auto add = [&](const char* name, auto& value, const char* type, const std::string& help) {
     return app.add_option(name, value, help)->type_name(type)->capture_default_str();
   };
@@ -55,7 +55,10 @@ void declare(CLI::App& app, Arguments& arguments) {
                                "  listen = tcp://127.0.0.1:6000"))
       ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
-  add("--ledger", server.ledger_folder, "FOLDER", "folder of the ledger, created if it is missing");
+  add("--ledger", arguments.ledger, "PLACE",
+      "folder of the ledger, created if it is missing" +
+          at_length("It may be written as a URL: sqlite:///FOLDER. With memory: the ledger is in "
+                    "memory, for trials: acknowledged jobs are lost when the broker ends."));
   add("--listen", server.clients, "ADDR", "endpoint for clients");
   add("--listen-engines", server.engines, "ADDR", "endpoint for engines");
   add("--listen-doorbell", server.doorbell, "ADDR",
@@ -120,13 +123,18 @@ int run(Arguments arguments) {
     return 2;
   }
   set_up_logging({*level, arguments.log_json, {}});
+  auto place = broker::parse_ledger_place(arguments.ledger);
+  if (!place) {
+    tell(place.error());
+    return 2;
+  }
+  arguments.server.ledger = *std::move(place);
   auto& core = arguments.server.core;
   core.heartbeat_ms = std::min(core.heartbeat_ms, core.lease_ms / 5);
   // Block the signals before any thread starts, so that all inherit this and only this one waits.
   const auto signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   arguments.server.ended = [] { ::kill(::getpid(), SIGUSR1); };
-  const std::string ledger = arguments.server.ledger_folder;
   auto server = broker::BrokerServer::start(std::move(arguments.server));
   if (!server) {
     tell(server.error());
@@ -136,7 +144,7 @@ int run(Arguments arguments) {
                          {"engines", (*server)->engines()},
                          {"doorbell", (*server)->doorbell()},
                          {"push", (*server)->push()},
-                         {"ledger", ledger}});
+                         {"ledger", arguments.ledger}});
   announce(**server);
   const auto ended = serve(**server, signals);
   const auto counters = (*server)->statistics().core;

@@ -1,20 +1,19 @@
 #pragma once
-// The options of a broker: the folder of its ledger, its endpoints, the settings of its core.
+// The options of a broker: the place of its ledger, its endpoints, the settings of its core.
 // Thread safety: plain values.
 #include <cstdint>
 #include <functional>
 #include <string>
 
 #include "broker/core/config.hpp"
+#include "broker/ledger/open_ledger.hpp"
 #include "schemas/base/error.hpp"
 #include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::broker {
 
-inline constexpr const char* ledger_file = "ledger.sqlite";
-
 struct ServerOptions {
-  std::string ledger_folder;  // created where it is missing; holds `ledger_file`
+  LedgerPlace ledger;
 
   // Endpoints: tcp://127.0.0.1:PORT (`*` chooses a free port), [::1] likewise, or ipc://PATH.
   // Others are refused, because there are no keys yet.

@@ -11,7 +11,7 @@
 #include "broker/core/broker.hpp"
 #include "broker/core/results.hpp"
 #include "broker/core/submissions.hpp"
-#include "broker/ledger/sqlite_ledger.hpp"
+#include "broker/ledger/open_ledger.hpp"
 #include "broker/server/ledger_client.hpp"
 #include "broker/server/sockets.hpp"
 #include "schemas/base/clock.hpp"
@@ -24,18 +24,6 @@ namespace {
 
 constexpr std::int64_t tick_us = 100'000;
 constexpr std::size_t frames_a_turn = 64;
-
-// SQLite would create the database with the mode that the umask allows, and gives its log the mode
-// of the database. Opening the file beforehand creates it for its owner only, and withdraws the
-// access of others to one that is there.
-Status make_private_file(Env& env, const std::string& path) {
-  MILLRACE_TRY(env.open(path, OpenMode::write));
-  for (const char* const log : {"-wal", "-shm"}) {
-    MILLRACE_ASSIGN(const bool left_over, env.exists(path + log));
-    if (left_over) MILLRACE_TRY(env.open(path + log, OpenMode::write));
-  }
-  return {};
-}
 
 void log_note(const Note& note) {
   switch (note.level) {
@@ -92,17 +80,17 @@ struct BrokerServer::State {
 
 Status BrokerServer::State::open() {
   MILLRACE_TRY(check_endpoints(options));
-  const std::string ledger_path = options.ledger_folder + "/" + ledger_file;
-  MILLRACE_TRY(env->make_directories(options.ledger_folder));
-  MILLRACE_TRY(make_private_file(*env, ledger_path));
-  SqliteLedgerOptions ledger_options;
+  if (options.ledger.kind == LedgerPlace::Kind::memory) {
+    log_warn("the ledger is in memory: acknowledged jobs are lost when the broker ends");
+  }
+  OpenLedgerOptions ledger_options;
   ledger_options.publish = published_end;
   ledger_options.read_columns = [match_kv = options.core.match_kv](const Body& job) {
     return columns_of(job, match_kv);
   };
   ledger_options.env = env.get();
   // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
-  MILLRACE_ASSIGN(auto ledger, open_sqlite_ledger(ledger_path, std::move(ledger_options)));
+  MILLRACE_ASSIGN(auto ledger, open_ledger(options.ledger, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
   MILLRACE_ASSIGN(auto opened, Sockets::open(context, options));
   sockets = std::move(opened);

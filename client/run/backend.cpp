@@ -95,7 +95,7 @@ class EmbeddedBackend final : public Backend {
 
 Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clock& clock) {
   broker::ServerOptions server;
-  server.ledger_folder = options.folder;
+  server.ledger.folder = options.folder;
   server.clients = sockets_.endpoint(socket_names[0]);
   server.engines = sockets_.endpoint(socket_names[1]);
   server.doorbell = sockets_.endpoint(socket_names[2]);
