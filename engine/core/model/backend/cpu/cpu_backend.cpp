@@ -5,6 +5,7 @@
 
 #include "engine/core/model/activations.hpp"
 #include "engine/core/model/backend/cpu/cpu_experts.hpp"
+#include "engine/core/model/backend/cpu/layer_join.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -64,10 +65,10 @@ std::unique_ptr<ExpertProducts> CpuBackend::experts(const ExpertsSpec& spec, Gat
 Result<JoinedLayers> CpuBackend::join(std::span<const LayerProgram> layers) {
   JoinedLayers out;
   for (; out.count < layers.size(); ++out.count) {
-    out.why = whole_layers_.why_in_parts(layers[out.count]);
+    out.why = why_in_parts(target(), layers[out.count]);
     if (!out.why.empty()) break;
     if (out.count == 0) continue;
-    out.why = whole_layers_.why_apart(layers.first(out.count), layers[out.count]);
+    out.why = why_apart(layers.first(out.count), layers[out.count]);
     if (!out.why.empty()) break;
   }
   if (out.count == 0) return out;

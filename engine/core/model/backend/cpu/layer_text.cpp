@@ -53,7 +53,7 @@ class Writer {
         float_text(static_cast<double>(add.scale)) + ", " +
         (add.total != nullptr ? vector(*add.total) : "0") + ");");
   }
-  // Latent attention runs in parts (WholeLayers::why_in_parts).
+  // Latent attention runs in parts (layer_join.hpp).
   void add(const SplitOp&) {}
   void add(const HeadProductOp&) {}
   void add(const StoreOp&) {
@@ -140,7 +140,7 @@ class Writer {
                             number(COMBINE_ADDS | (op.shared ? COMBINE_SHARED : 0u)) + ", " +
                             float_text(static_cast<double>(op.scale)));
   }
-  // The router's logits are exact. Its matrix has one run (WholeLayers::why_in_parts).
+  // The router's logits are exact. Its matrix has one run (layer_join.hpp).
   void router(const Projection& matrix) {
     const WeightRun& run = matrix.runs[0];
     out_.router = PanelLayout{run.format, matrix.columns};

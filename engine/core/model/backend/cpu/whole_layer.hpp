@@ -53,11 +53,6 @@ class WholeLayers {
   WholeLayers(const Target& target, const std::vector<AttentionLimits>& limits, CpuScratch& scratch)
       : target_(&target), limits_(&limits), scratch_(&scratch) {}
 
-  // These functions return a text for people: why a layer must run in parts, and why it needs
-  // another launch than the layers of a run. The text is empty if it runs whole, or with the run.
-  std::string why_in_parts(const LayerProgram& layer) const;
-  std::string why_apart(std::span<const LayerProgram> run, const LayerProgram& layer) const;
-
   // Compiles layers that run together. The layers' buffers must outlive the run.
   Result<LayerRun> prepare(std::span<const LayerProgram> layers);
   Status run(LayerRun& layers, const LayerStep& x);
@@ -70,8 +65,6 @@ class WholeLayers {
   const AttentionLimits& limits_of(std::uint32_t kind) const {
     return (*limits_)[target_->cut_of(kind)];
   }
-  static std::string why_operations_in_parts(const LayerProgram& layer);
-  std::string why_experts_in_parts(const LayerProgram& layer, const ExpertsOp& experts) const;
   Status name_memory(LayerRun& layers, std::uint32_t tokens);
   std::uint32_t patience_of(const LayerRun& layers, std::uint32_t tokens) const;
   ProgramSpec program_of(const LayerProgram& layer, std::uint32_t kind, const KvCodecs& codecs,
