@@ -1,9 +1,9 @@
 // Runs consecutive layers of a step in one launch. What a layer does is generated from its list of
-// operations (backend/cpu/whole_layer.cpp): the function mr_layer, which follows this file. It has
-// one phase for each operation, seven for experts, and one for several operations that go along
-// rows. The phases call the functions of the separate kernels (quantize/norm.cl,
-// matmul/integer_tiles.cl, rope/tile.cl, attention/tiles.cl), so the bits are the same. For a llama
-// it reads:
+// operations (backend/cpu/layer_text.cpp): the function mr_layer, which follows this file. It has
+// one phase for each operation, seven for experts, two or four for a recurrence, and one for
+// several operations that go along rows. The phases call the functions of the separate kernels
+// (quantize/norm.cl, matmul/integer_tiles.cl, rope/tile.cl, attention/tiles.cl), so the bits are
+// the same. For a llama it reads:
 //
 //   MR_ROWS(0, MR_NORM(MR_VECTOR(0));)                               hidden -> normed
 //   MR_PRODUCTS(2, MR_CHUNKS(30),                                    normed -> qkv
@@ -41,10 +41,14 @@
 //   chunk_pairs, chunk_tiles  a chunk of a product in a wide step: pairs of panels by column tiles
 //   launch  local (1), one group per core
 //   defines WIDTH of the residual stream; HIDDEN_STRIDE, NORMED_STRIDE, ATTENDED_STRIDE,
-//           ATTENDED_ROWS_STRIDE, ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles of several tokens,
-//           beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer
+//           ATTENDED_ROWS_STRIDE, ACTIVATED_STRIDE: from row to row; TILE_TOKENS: QUERIES of tiles
+//           of several tokens, beside attention with QUERIES 1; LAYER_WORDS, SYNC_WORDS of a layer
+// Codes of `attended` are those of attention or of a recurrence, whose rows may be of other lengths
+// than attention's: each is as far from the next as the product that reads it expects.
+//
 // The host puts before this file the products of each depth (matmul/integer_tiles.cl) and what only
-// some families do: norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl, experts.cl.
+// some families do: norm/heads.cl, norm/add.cl, rope/in_place.cl, rope/temperature.cl,
+// activation/sigmoid_gate.cl, experts.cl, and recurrence.cl or convolve.cl.
 // Limit: memory for up to about 4 columns, then dot products.
 #include "attention/heads.cl"
 #include "attention/units.cl"

@@ -13,13 +13,6 @@
 #include "recurrence/recur.cl"
 
 #define RECUR_PARTS (RECUR_HEADS * (RECUR_VALUE_DIM / RECUR_VALUES))
-#if DELTA
-#define GATE_PARTS (2 * KEY_HEADS)
-#define OUTPUT_NORMS RECUR_HEADS
-#else
-#define GATE_PARTS 1
-#define OUTPUT_NORMS KEY_HEADS
-#endif
 
 #define MR_RECURRENCE_GATES(stride, a, dt_bias, gates)                                       \
   for (uint part = 0; part < GATE_PARTS; ++part) {                                           \

@@ -11,8 +11,8 @@
 //               WRITES_AT + h / r * 2r + h % r and DECAY r places after it
 //   a, dt_bias  float [HEADS_PADDED]
 //   gates       float [tokens][2][HEADS_PADDED]: d, then w
-//   launch      groups of ROW_ITEMS work-items: (2 * KEY_HEADS, tokens), one for each query and
-//               key, in Mamba 2 (1, tokens); the groups of a token share its gates
+//   launch      groups of ROW_ITEMS work-items: (GATE_PARTS, tokens), one for each query and key,
+//               in Mamba 2 one; the groups of a token share its gates
 // Order of sums: that of norm/rms.cl. Limit: vector operations.
 #include "common/prelude.cl"
 #include "common/sigmoid.cl"

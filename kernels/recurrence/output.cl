@@ -6,8 +6,8 @@
 //
 //   y       float [tokens][y_stride], OUTPUT_CHANNELS numbers a norm, a multiple of 16
 //   mixed   float [tokens][stride]
-//   weight  float [OUTPUT_CHANNELS], in Mamba 2 [norms * OUTPUT_CHANNELS]
-//   launch  one group of ROW_ITEMS work-items per norm: groups (norms, tokens)
+//   weight  float [OUTPUT_CHANNELS], in Mamba 2 [OUTPUT_NORMS * OUTPUT_CHANNELS]
+//   launch  one group of ROW_ITEMS work-items per norm: groups (OUTPUT_NORMS, tokens)
 // Order of sums: that of norm/rms.cl. Limit: silu, 30 vector operations for 16 channels.
 #include "common/prelude.cl"
 #include "common/sigmoid.cl"

@@ -15,9 +15,9 @@
 //   skip    float [HEADS_PADDED]; not read in a delta net
 //   states  float [places][state_stride], shape.cl; read and written where the row says
 //   out     float [tokens][out_stride], RECUR_HEADS * RECUR_VALUE_DIM of each row
-//   launch  RECUR_ITEMS work-items for RECUR_VALUES values of a head of a row: groups (RECUR_VALUE_DIM /
-//           RECUR_VALUES, RECUR_HEADS, rows). A work-item has vectors of 16 values if ROW_ITEMS is 1,
-//           else single ones
+//   launch  RECUR_ITEMS work-items for RECUR_VALUES values of a head of a row: groups
+//           (RECUR_VALUE_DIM / RECUR_VALUES, RECUR_HEADS, rows). A work-item has vectors of 16
+//           values if ROW_ITEMS is 1, else single ones
 // Order of sums over keys: four sums, of keys i, i + 4, i + 8, ... by fma; then (0 + 1) + (2 + 3).
 // Limit: fp32 multiply-adds for prompts, 4 for each number of the state and token (2 of them for
 // Mamba 2 are no sums); the part of a state that a group has stays in the first cache. Memory for
@@ -79,8 +79,9 @@ static inline void mr_recall(__global const float* m, __global const float* k, V
   MR_EACH(i, 4 * RECUR_VECTORS) sums[i] = (Values)(0.0f);
   for (uint i = 0; i < KEY_DIM; i += 4) {
     MR_EACH(c, 4) MR_VECTORS(w) {
-      sums[c * RECUR_VECTORS + w] = fma((Values)(k[i + c]), MR_LOAD(m + (i + c) * 16 + STATE_STEP(w)),
-                                  sums[c * RECUR_VECTORS + w]);
+      const uint at = (i + c) * 16 + STATE_STEP(w);
+      sums[c * RECUR_VECTORS + w] =
+          fma((Values)(k[i + c]), MR_LOAD(m + at), sums[c * RECUR_VECTORS + w]);
     }
   }
   MR_VECTORS(w) out[w] = mr_four(sums + w);

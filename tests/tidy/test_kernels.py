@@ -11,11 +11,13 @@ KERNELS = ROOT / "kernels"
 # that it has for others, and functions that others define.
 CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-fsyntax-only", "-Wall", "-Wundef", "-Werror",
          "-Wno-unused-function", "-Wno-undefined-internal", "-Wno-pragma-once-outside-header"]
-# Defines, and the files to which they matter: the cpu family chooses dot products, and work-items
-# of the others share a row.
+# Defines, and the files to which they matter: the cpu family chooses dot products, work-items of
+# the others share a row, and recurrences have kinds.
 CHOICES = [("", ""), ("-DDOT=1", "cpu.cl"), ("-DDOT=2", "cpu.cl"), ("-DDOT=3", "cpu.cl"),
            ("-DDOT=4", "cpu.cl"), ("-DROW_ITEMS=32", "generic.cl"), ("-DROW_ITEMS=32", "norm/"),
-           ("-DROW_ITEMS=32", "quantize/")]
+           ("-DROW_ITEMS=32", "quantize/"), ("-DROW_ITEMS=32", "recurrence/"),
+           ("-DDELTA=0", "recurrence"), ("-DCONVOLVE_GATED=1", "recurrence"),
+           ("-DGATES_BY_KEY_HEAD=1 -DKEYS_IN_TURN=1", "recurrence")]
 INCLUDE = re.compile(r'^#include "([^"]+)"$')
 
 

@@ -72,12 +72,13 @@ std::vector<std::string> Recurrence::defines() const {
   add("CHANNELS", spec_.channels);
   add("CHANNELS_AT", at.channels);
   add("HISTORY_AT", std::uint64_t{spec_.values()} * spec_.key_dim);
+  add("STATE_FLOATS", spec_.state_floats());
+  add("OUTPUTS", spec_.outputs());
   add("CONVOLVE_BLOCKS", convolve_blocks);
   add("CONVOLVE_GATED", spec_.has_heads() ? 0 : 1);
   add("RECUR_HEADS", std::max(spec_.heads, 1u));
   if (!spec_.has_heads()) return out;
-  const bool delta = spec_.kind == RecurrenceKind::delta_net;
-  add("DELTA", delta ? 1 : 0);
+  add("DELTA", is_delta_net() ? 1 : 0);
   add("KEY_HEADS", spec_.key_heads);
   add("KEY_DIM", spec_.key_dim);
   add("RECUR_VALUE_DIM", spec_.value_dim);
@@ -89,7 +90,9 @@ std::vector<std::string> Recurrence::defines() const {
   add("DECAYS_AT", at.decays);
   add("KEYS_IN_TURN", spec_.keys_in_turn ? 1 : 0);
   add("GATES_BY_KEY_HEAD", spec_.gates_by_key_head ? 1 : 0);
-  add("OUTPUT_CHANNELS", delta ? spec_.value_dim : spec_.values() / spec_.key_heads);
+  add("GATE_PARTS", gate_parts());
+  add("OUTPUT_NORMS", norms());
+  add("OUTPUT_CHANNELS", spec_.values() / norms());
   add("RECUR_VALUES", values_a_group());
   return out;
 }
@@ -129,9 +132,7 @@ Status Recurrence::run(const RecurrenceCall& call) {
 Status Recurrence::run_heads(const RecurrenceCall& call) {
   const RecurrenceWeights& weights = call.weights;
   const std::uint32_t tokens = call.step.tokens, items = device_->row_items();
-  const bool delta = spec_.kind == RecurrenceKind::delta_net;
-  const std::uint32_t vectors = delta ? 2 * spec_.key_heads : 1;
-  MILLRACE_TRY(device_->launch(prepare_gates_, {.groups = {vectors, tokens}, .local = {items}},
+  MILLRACE_TRY(device_->launch(prepare_gates_, {.groups = {gate_parts(), tokens}, .local = {items}},
                                {call.mixed, weights.a, weights.dt_bias, gates_, stride_}));
   const std::uint32_t values = values_a_group();
   const std::uint32_t out_stride = input_stride(spec_.outputs());
@@ -142,8 +143,7 @@ Status Recurrence::run_heads(const RecurrenceCall& call) {
       {call.mixed, gates_, weights.skip, call.states, call.out, call.step_words,
        call.step.state_rows.offset, stride_, out_stride,
        static_cast<std::uint32_t>(spec_.state_floats())}));
-  const std::uint32_t norms = delta ? spec_.heads : spec_.key_heads;
-  return device_->launch(output_, {.groups = {norms, tokens}, .local = {items}},
+  return device_->launch(output_, {.groups = {norms(), tokens}, .local = {items}},
                          {call.out, call.mixed, weights.norm, out_stride, stride_, epsilon_});
 }
 

@@ -52,6 +52,10 @@ class Recurrence {
  private:
   Status run_heads(const RecurrenceCall& call);
   std::uint32_t values_a_group() const;
+  bool is_delta_net() const { return spec_.kind == RecurrenceKind::delta_net; }
+  // The parts in which a token's gates are computed: in a delta net one for each query and key.
+  std::uint32_t gate_parts() const { return is_delta_net() ? 2 * spec_.key_heads : 1; }
+  std::uint32_t norms() const { return is_delta_net() ? spec_.heads : spec_.key_heads; }
 
   Device* device_;
   RecurrenceSpec spec_;
