@@ -47,6 +47,10 @@ std::uint64_t layer_page_bytes(const KvCodecs& codecs, const KvHeads& heads) {
 }
 
 Status check_centering(const KvShape& shape) {
+  if (shape.channels() == 0) {
+    return fail(Code::unsupported_field, "no layer of the model stores keys that could be centered",
+                "leave out --kv-center; this model needs no file of mean keys");
+  }
   if (std::ranges::none_of(shape.layers, &KvHeads::values_in_keys)) return {};
   return fail(Code::unsupported_field,
               "the model's values are channels of its keys, so its keys cannot be centered",
@@ -58,6 +62,7 @@ std::string KvLayers::name(const KvShape& shape) const {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (shape.layers[i].exist()) stored.push_back(layers[i]);
   }
+  if (stored.empty()) return layers.empty() ? "" : layers.front().name();
   std::string out;
   for (std::size_t i = 0; i < stored.size();) {
     std::size_t end = i + 1;
@@ -77,6 +82,7 @@ double KvLayers::bytes_per_token(const KvShape& shape) const {
 double KvLayers::compression(const KvShape& shape) const {
   std::uint64_t halves = 0;
   for (const KvHeads& heads : shape.layers) halves += stored_bytes({}, heads);
+  if (halves == 0) return 1.0;
   return static_cast<double>(halves) / kv_page_tokens / bytes_per_token(shape);
 }
 

@@ -52,8 +52,8 @@ struct KvShape {
   friend bool operator==(const KvShape&, const KvShape&) = default;
 };
 
-// Refuses centered keys where values are channels of keys: they would lack the mean, too. Errors:
-// unsupported_field.
+// Refuses centered keys where there are none, and where values are channels of keys: they would
+// lack the mean, too. Errors: unsupported_field.
 Status check_centering(const KvShape& shape);
 
 // Bytes of a page in one layer: codes and parameters of all heads, rounded up to whole cache lines.
@@ -62,11 +62,13 @@ std::uint64_t layer_page_bytes(const KvCodecs& codecs, const KvHeads& heads);
 // The codecs of each layer of a model; those of layers that store nothing mean nothing.
 struct KvLayers {
   std::vector<KvCodecs> layers;
-  // "r5/r3 x30": runs of equal layers in order, without those that store nothing.
+  // "r5/r3 x30": runs of equal layers in order, without those that store nothing. "f16/f16" if none
+  // stores anything, whatever the policy.
   std::string name(const KvShape& shape) const;
   // Bytes of codes and parameters, without the rounding of pages.
   double bytes_per_token(const KvShape& shape) const;
-  double compression(const KvShape& shape) const;  // bytes of f16 over these; 1 for f16 itself
+  double compression(
+      const KvShape& shape) const;  // bytes of f16 over these; 1 for f16 itself, or none
   friend bool operator==(const KvLayers&, const KvLayers&) = default;
 };
 // Applies a policy to a model. Where values are channels of the keys, one plain codec stores both.

@@ -203,6 +203,21 @@ TEST(KvPolicy, OneCodecStoresKeysAndTheValuesInThem) {
   EXPECT_TRUE(check_centering(small));
 }
 
+// As of mamba2. Engines and results name a policy, and say how much smaller it is.
+TEST(KvPolicy, ModelsWithoutKeysTakeAnyPolicyAndNoMeans) {
+  const KvShape none(4, {});
+  for (const char* name : {"f16/f16", "q8g64/r4"}) {
+    const KvLayers stored = layers(name, none);
+    EXPECT_EQ(stored.name(none), "f16/f16");
+    EXPECT_EQ(canonical_kv(stored.name(none)).value_or("refused"), "f16/f16");
+    EXPECT_EQ(stored.bytes_per_token(none), 0.0);
+    EXPECT_EQ(stored.compression(none), 1.0);
+  }
+  ASSERT_FALSE(check_centering(none));
+  EXPECT_EQ(check_centering(none).error().code, Code::unsupported_field);
+  EXPECT_NE(check_centering(none).error().message.find("no layer"), std::string::npos);
+}
+
 TEST(KvPolicy, RefusesHeadsThatACodecCannotStoreAndSaysWhy) {
   struct Case {
     const char* policy;
