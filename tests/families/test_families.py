@@ -160,14 +160,15 @@ def test_hits_and_pauses_change_nothing(name, files, tmp_path):
         assert np.abs(off - off.mean()).max() <= MOST, hit["tokens"]
 
 
-def test_states_are_kept_on_disk(files, tmp_path):
+@pytest.mark.parametrize("name", ["lfm2", "mamba2"])  # mamba2 has states alone, and no keys
+def test_states_are_kept_on_disk(name, files, tmp_path):
     """A second run finds what a first one left in its folder, and its texts are the same."""
     jobs, output = tmp_path / "jobs.jsonl", tmp_path / "out.jsonl"
-    job = {"prompt": prompt("lfm2"), "max_tokens": 4, "n": 3}
+    job = {"prompt": prompt(name), "max_tokens": 4, "n": 3}
     jobs.write_text(json.dumps(job) + "\n")
     choices, cached = [], []
     for _ in range(2):
-        done = subprocess.run([BUILD / "bin/millrace", "run", "--model", files("lfm2"),
+        done = subprocess.run([BUILD / "bin/millrace", "run", "--model", files(name),
                                "--input", jobs, "--output", output, "--restart",
                                "--prefix-cache", tmp_path / "pages"],
                               capture_output=True, text=True)
