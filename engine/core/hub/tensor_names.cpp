@@ -75,6 +75,13 @@ class Namer {
                 "use a folder in which it is not quantized or in fp8, or a GGUF file");
   }
 
+  Status biased(const std::string& name) const {
+    return fail(Code::unsupported_architecture,
+                source_ + ": the tensor '" + printable(name) + "' is a bias of a product that " +
+                    std::string(family_.class_name) + " multiplies, which is not supported",
+                "use another model");
+  }
+
   const NameRule* find_rule(const HubName& name) const {
     const std::string whole_name = name.stem + name.ending;
     const auto fits = [&](const NameRule& rule) {
@@ -255,9 +262,16 @@ class Namer {
     return {};
   }
 
-  // Multiplies the rows of a tensor that the class multiplies what goes in or comes out of.
+  // Multiplies the rows of a tensor that the class multiplies what goes in or comes out of. Which
+  // of its factors a bias has depends on the place of each, so biases are refused.
   Status multiply(const std::string& name, MadeTensor& made) const {
+    constexpr std::string_view bias = ".bias", weight = ".weight";
+    std::string of_bias;  // the matrix that a bias belongs to
+    if (name.ends_with(bias)) {
+      of_bias = name.substr(0, name.size() - bias.size()) + std::string(weight);
+    }
     for (const Multiplier& each : sizes_.multipliers) {
+      if (of_bias.ends_with("." + each.tensor)) return biased(added_);
       if (name != each.tensor && !name.ends_with("." + each.tensor)) continue;
       const UnitRange all = made.ranges.front();
       std::uint64_t first = 0;

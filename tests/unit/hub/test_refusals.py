@@ -212,6 +212,14 @@ def test_tensors_of_other_classes(name, tensor, tmp_path):
            "unsupported_architecture", tensor, f"belongs to no {class_of(name)}")
 
 
+@pytest.mark.parametrize("tensor, size", [("self_attn.k_proj", 64), ("mamba.in_proj", 392)])
+def test_biases_of_products_that_a_class_multiplies(tensor, size, tmp_path):
+    name = f"{LAYER}{tensor}.bias"
+    expect(folder_of(tmp_path, "falcon-h1", changed_tensors("falcon-h1", **{name: zeros(size)})),
+           tmp_path, "unsupported_architecture", name,
+           "product that FalconH1ForCausalLM multiplies", "use another model")
+
+
 @pytest.mark.parametrize("name, stem", [
     ("deepseek2", f"{LAYER}self_attn.kv_b_proj"), ("falcon-h1", f"{LAYER}self_attn.k_proj")])
 def test_quantized_matrices_whose_values_would_move_or_change(name, stem, tmp_path):
