@@ -252,7 +252,7 @@ int main(int argc, char** argv) {
   add("--headroom", load.headroom, "tokens that a job may draw beyond --output")
       ->check(CLI::Range(0, 1000000));
   add("--shared", load.shared, "tokens that all prompts begin with; turns the prefix cache on");
-  app.add_option("--variant", variant, "kernels: generic or cpu");
+  app.add_option("--variant", variant, "kernels: generic, cpu or nvidia");
   app.add_flag("--profile", profile, "time every kernel; slows steps down a little");
   app.add_flag("--separate", separate, "launch the parts of a layer one by one");
   app.add_flag("--first-token", first_token, "only load and draw one token");

@@ -76,7 +76,8 @@ MR_GROUP_INLINE float mr_rms_scale(__global const float* x, uint blocks, float i
   const uint lane = (uint)get_local_id(0);
   if (lane < 16) {
     float squares = 0.0f;
-    for (uint b = 0; b < blocks; ++b) {
+    // Unrolled so that loads are under way while the sum waits for itself.
+    _Pragma("unroll 16") for (uint b = 0; b < blocks; ++b) {
       const float v = MR_OFF(x[b * 16 + lane], mean);
       squares = fma(v, v, squares);
     }

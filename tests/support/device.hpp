@@ -51,8 +51,8 @@ inline constexpr const char* needs_cpu_family =
     "the device is not a CPU, which the kernels of the cpu family need";
 // The families that tests force.
 inline std::vector<std::string> families() {
-  return has_cpu_family() ? std::vector<std::string>{"generic", "cpu"}
-                          : std::vector<std::string>{"generic"};
+  return has_cpu_family() ? std::vector<std::string>{"generic", "nvidia", "cpu"}
+                          : std::vector<std::string>{"generic", "nvidia"};
 }
 
 template <class T>

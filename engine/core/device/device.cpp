@@ -85,7 +85,9 @@ Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
   constexpr std::string_view with_dot = "cpu-";
   if (name == "generic") return Variant{};
   if (name == "cpu") return Variant{Family::cpu, dot_for(info)};
+  if (name == "nvidia") return Variant{Family::nvidia, Dot::plain};
   if (name.empty()) {
+    if (info.has_integer_mma()) return Variant{Family::nvidia, Dot::plain};
     return info.type == DeviceType::cpu ? Variant{Family::cpu, dot_for(info)} : Variant{};
   }
   if (name.starts_with(with_dot)) {
@@ -98,7 +100,7 @@ Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
     }
   }
   return fail(Code::invalid_value, "no kernel variant \"" + name + "\"",
-              "use \"generic\" or \"cpu\", or leave it out to choose by the device's type");
+              "use \"generic\", \"cpu\" or \"nvidia\", or leave it out to choose by the device");
 }
 
 // Creates a context, or retains the given one.
@@ -116,7 +118,15 @@ Result<OwnedContext> context_for(cl_device_id device, const std::string& name, c
 }  // namespace
 
 std::string_view family_name(Family family) {
-  return family == Family::cpu ? "cpu" : "generic";
+  switch (family) {
+    case Family::cpu:
+      return "cpu";
+    case Family::generic:
+      return "generic";
+    case Family::nvidia:
+      return "nvidia";
+  }
+  std::unreachable();
 }
 
 struct Device::State {

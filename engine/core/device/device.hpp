@@ -30,8 +30,8 @@
 namespace millrace::engine {
 
 // The kernels that a device runs: `generic` ones are plain OpenCL C 1.2, `cpu` ones use explicit
-// vectors of 16.
-enum class Family : std::uint8_t { generic, cpu };
+// vectors of 16, `nvidia` ones the matrix unit of NVIDIA GPUs.
+enum class Family : std::uint8_t { generic, cpu, nvidia };
 std::string_view family_name(Family family);
 
 class Device;
@@ -41,8 +41,8 @@ struct DeviceOptions {
   // platform's name, in any case. "" takes $MILLRACE_DEVICE, and if that is empty too, the first
   // GPU or accelerator, or else the first CPU, in the loader's order.
   std::string device{};
-  // "generic" or "cpu" forces a family, "cpu-avx2" (or another name of dot.hpp) also its dot
-  // products; "" chooses by the device's type.
+  // "generic", "cpu" or "nvidia" forces a family, "cpu-avx2" (or another name of dot.hpp) also its
+  // dot products; "" chooses by the device's type.
   std::string variant{};
   // Folder of the program cache. "" is $XDG_CACHE_HOME/millrace/programs, but no cache with PoCL,
   // which has its own.
@@ -66,6 +66,11 @@ struct DeviceInfo {
   std::uint32_t vector_width_float = 1;  // the device's native width; 0 or 1 if it has no vectors
   std::uint64_t global_bytes = 0;
   std::uint64_t max_allocation_bytes = 0;  // of one buffer; the total may be more
+  // Of NVIDIA GPUs: 10 * major + minor, as in 90 for the H100; 0 elsewhere.
+  std::uint32_t compute_capability = 0;
+
+  // Whether a warp can multiply 16 rows by 8 columns of 32 bytes (kernels/matmul/mma.cl).
+  bool has_integer_mma() const { return compute_capability >= 80; }
 };
 
 // Every device of every platform, in the loader's order; empty if there is none.
@@ -141,7 +146,10 @@ class Device {
   Dot dot() const;  // the dot products of the cpu family
   // Work-items of a group that goes along rows (ROW_ITEMS of kernels/common/prelude.cl), where one
   // source serves all families: 1 if the family's groups are single work-items.
-  std::uint32_t row_items() const { return family() == Family::cpu ? 1 : 32; }
+  std::uint32_t row_items() const {
+    if (family() == Family::cpu) return 1;
+    return family() == Family::nvidia ? 128 : 32;  // with 128 a row of an H100 waits half as long
+  }
 
   // Memory with undefined content, at most info().max_allocation_bytes; `what` names it in errors.
   Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);

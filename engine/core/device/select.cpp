@@ -83,6 +83,15 @@ Status describe(cl_device_id device, DeviceInfo& info) {
   MILLRACE_ASSIGN(info.max_allocation_bytes,
                   device_value<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
                                          "a device's largest allocation"));
+  MILLRACE_ASSIGN(const std::string extensions,
+                  device_text(device, CL_DEVICE_EXTENSIONS, "a device's extensions"));
+  if (extensions.find("cl_nv_device_attribute_query") == std::string::npos) return {};
+  constexpr cl_device_info major_key = 0x4000, minor_key = 0x4001;
+  MILLRACE_ASSIGN(const auto major,
+                  device_value<cl_uint>(device, major_key, "a device's compute capability"));
+  MILLRACE_ASSIGN(const auto minor,
+                  device_value<cl_uint>(device, minor_key, "a device's compute capability"));
+  info.compute_capability = 10 * major + minor;
   return {};
 }
 

@@ -71,8 +71,11 @@ TEST(Device, AFamilyWithoutASourceOfItsOwnRunsTheGenericOne) {
 
 TEST(Device, TheFamilyFollowsTheTypeUnlessForced) {
   const auto device = must(Device::open({}));
-  EXPECT_EQ(device->family(),
-            device->info().type == DeviceType::cpu ? Family::cpu : Family::generic);
+  const DeviceInfo& info = device->info();
+  EXPECT_EQ(device->family(), info.type == DeviceType::cpu ? Family::cpu
+                              : info.has_integer_mma()     ? Family::nvidia
+                                                           : Family::generic);
+  EXPECT_EQ(open_device({.variant = "nvidia"})->family(), Family::nvidia);
   EXPECT_EQ(open_device({.variant = "generic"})->family(), Family::generic);
   EXPECT_EQ(open_device({.variant = "cpu"})->family(), Family::cpu);
   const auto refused = Device::open({.variant = "quantum"});

@@ -4,6 +4,7 @@
 
 #include "engine/core/model/backend/cpu/cpu_backend.hpp"
 #include "engine/core/model/backend/generic/generic_backend.hpp"
+#include "engine/core/model/backend/nvidia/nvidia_backend.hpp"
 
 namespace millrace::engine {
 
@@ -20,6 +21,8 @@ std::unique_ptr<Backend> make_backend(Target target) {
       return std::make_unique<CpuBackend>(std::move(target));
     case Family::generic:
       return std::make_unique<GenericBackend>(std::move(target));
+    case Family::nvidia:
+      return std::make_unique<NvidiaBackend>(std::move(target));
   }
   std::unreachable();
 }

@@ -20,7 +20,7 @@ namespace millrace::engine {
 ProgramSpec generic_product_program(const PanelLayout& layout, bool codes);
 Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns);
 
-class GenericBackend final : public Backend {
+class GenericBackend : public Backend {
  public:
   explicit GenericBackend(Target of) : Backend(std::move(of)), device_(target().device) {}
 
@@ -34,9 +34,15 @@ class GenericBackend final : public Backend {
   Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
   std::vector<const Buffer*> counters() const override { return {}; }
 
+ protected:
+  // A part of a matrix that reads codes, for families that multiply them in another way.
+  virtual Status prepare_codes(const PanelLayout& layout);
+  virtual Status project_codes(const ProductCall& call, const WeightRun& run);
+
  private:
   // Format, padded K, and whether it reads codes.
   using ProductKey = std::tuple<PanelFormat, std::uint32_t, bool>;
+  Status prepare(const PanelLayout& layout, bool codes);
   struct KvKernels {
     Kernel rope_kv, attend;
   };

@@ -28,13 +28,22 @@ Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns) {
 Status GenericBackend::prepare_product(const Projection& matrix, MathMode math) {
   for (const WeightRun& run : matrix.runs) {
     const PanelLayout layout{run.format, matrix.columns};
-    const bool codes = inputs_of(run.format, math).codes;
-    const ProductKey key{run.format, layout.k(), codes};
-    if (products_.contains(key)) continue;
-    MILLRACE_ASSIGN(const Program built, device_->build(generic_product_program(layout, codes)));
-    MILLRACE_ASSIGN(products_[key], device_->kernel(built, "matmul"));
+    MILLRACE_TRY(inputs_of(run.format, math).codes ? prepare_codes(layout)
+                                                   : prepare(layout, false));
   }
   return {};
+}
+
+Status GenericBackend::prepare(const PanelLayout& layout, bool codes) {
+  Kernel& kernel = products_[{layout.format, layout.k(), codes}];
+  if (kernel) return {};
+  MILLRACE_ASSIGN(const Program built, device_->build(generic_product_program(layout, codes)));
+  MILLRACE_ASSIGN(kernel, device_->kernel(built, "matmul"));
+  return {};
+}
+
+Status GenericBackend::prepare_codes(const PanelLayout& layout) {
+  return prepare(layout, true);
 }
 
 Status GenericBackend::project(const ProductCall& call, MathMode math) {
@@ -42,21 +51,25 @@ Status GenericBackend::project(const ProductCall& call, MathMode math) {
   const std::uint32_t mode = product_mode(call.accumulate, matrix.bias);
   const std::uint32_t k = round_up(matrix.columns, block_columns);
   for (const WeightRun& run : matrix.runs) {
-    const bool codes = inputs_of(run.format, math).codes;
-    Kernel& kernel = products_.at({run.format, k, codes});
-    const Grid grid = generic_product_grid(run.panels, call.columns);
-    if (codes) {
-      MILLRACE_TRY(device_->launch(kernel, grid,
-                                   {run.buffer, call.x.codes, call.out, matrix.bias, run.panels,
-                                    call.columns, call.out_stride, run.first_row, mode}));
+    if (inputs_of(run.format, math).codes) {
+      MILLRACE_TRY(project_codes(call, run));
       continue;
     }
-    MILLRACE_TRY(
-        device_->launch(kernel, grid,
-                        {run.buffer, call.x.rows, call.out, matrix.bias, run.panels, call.columns,
-                         input_stride(matrix.columns), call.out_stride, run.first_row, mode}));
+    MILLRACE_TRY(device_->launch(
+        products_.at({run.format, k, false}), generic_product_grid(run.panels, call.columns),
+        {run.buffer, call.x.rows, call.out, matrix.bias, run.panels, call.columns,
+         input_stride(matrix.columns), call.out_stride, run.first_row, mode}));
   }
   return {};
+}
+
+Status GenericBackend::project_codes(const ProductCall& call, const WeightRun& run) {
+  const Projection& matrix = call.matrix;
+  return device_->launch(
+      products_.at({run.format, round_up(matrix.columns, block_columns), true}),
+      generic_product_grid(run.panels, call.columns),
+      {run.buffer, call.x.codes, call.out, matrix.bias, run.panels, call.columns, call.out_stride,
+       run.first_row, product_mode(call.accumulate, matrix.bias)});
 }
 
 Result<Forms> GenericBackend::gated(const GatedCall&) {

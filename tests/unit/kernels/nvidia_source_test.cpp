@@ -1,0 +1,96 @@
+// Compiles the kernels of NVIDIA GPUs for such a GPU, with clang, on a machine that has none: the
+// instructions must be there, and their operands must fit them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "engine/core/device/source_text.hpp"
+#include "engine/core/model/backend/panel_layout.hpp"
+#include "engine/core/model/forms.hpp"
+#include "engine/core/model/program_text.hpp"
+#include "tests/support/device.hpp"
+
+namespace millrace::engine {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* compiler = "clang-19";
+
+bool has_compiler() {
+  return std::system((std::string(compiler) + " --version >/dev/null 2>&1").c_str()) == 0;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Returns the assembler text of a program's last kernel, which multiplies, for compute capability
+// 8.0, or what the compiler says.
+std::string compile(const ProgramSpec& spec) {
+  const fs::path folder = fs::temp_directory_path() / ("nvidia-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  const fs::path source = folder / "program.cl", out = folder / "program.ptx";
+  std::ofstream(source) << testing::must(program_text(spec));
+  const std::string command = std::string(compiler) +
+                              " -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -O2 -S "
+                              "-target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang sm_80 "
+                              "-Xclang -target-feature -Xclang +ptx70 -w -o " +
+                              out.string() + " " + source.string() + " 2>" +
+                              (folder / "errors").string();
+  const bool done = std::system(command.c_str()) == 0;
+  const std::string text = done ? read(out) : "error: " + read(folder / "errors");
+  fs::remove_all(folder);
+  // The functions that the kernel calls are inlined; the compiler leaves copies before it.
+  const std::size_t entry = text.rfind(".entry matmul");
+  return entry == text.npos ? text : text.substr(entry);
+}
+
+ProgramSpec program_for(TensorType type, bool narrow) {
+  const PanelLayout layout{format_of(type), 512};
+  ProgramSpec spec{.name = "integer_matmul",
+                   .sources = {"matmul/integer_nvidia.cl"},
+                   .defines = layout.defines()};
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::uint64_t>>{{"X_STRIDE", code_stride(layout.columns)},
+                                                          {"MATRIX_UNIT", 1},
+                                                          {"MMA_WARPS", narrow ? 8 : 4},
+                                                          {"NARROW", narrow ? 1 : 0},
+                                                          {"WARP_PANELS", narrow ? 1 : 2},
+                                                          {"WARP_TILES", narrow ? 1 : 4},
+                                                          {"PIPELINED", 0},
+                                                          {"ROW_ITEMS", 32}}) {
+    spec.defines.push_back(define(name, value));
+  }
+  return spec;
+}
+
+TEST(NvidiaSource, CompilesToMatrixInstructions) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const TensorType type : {TensorType::q8_0, TensorType::q4_0, TensorType::q4_1,
+                                TensorType::q5_1, TensorType::q4_k, TensorType::iq4_nl}) {
+    for (const bool narrow : {false, true}) {
+      SCOPED_TRACE(std::string(traits_of(type).name) + (narrow ? ", narrow" : ", wide"));
+      const std::string text = compile(program_for(type, narrow));
+      EXPECT_NE(text.find("mma.sync.aligned.m16n8k32"), text.npos) << text.substr(0, 2000);
+      EXPECT_EQ(text.find("mma.sync.aligned.m16n8k16"), text.npos);
+    }
+  }
+  // Scales of 16 columns.
+  for (const TensorType type : {TensorType::q6_k, TensorType::q3_k, TensorType::q2_k}) {
+    SCOPED_TRACE(traits_of(type).name);
+    const std::string text = compile(program_for(type, false));
+    EXPECT_NE(text.find("mma.sync.aligned.m16n8k16"), text.npos) << text.substr(0, 2000);
+    EXPECT_EQ(text.find("mma.sync.aligned.m16n8k32"), text.npos);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine
