@@ -21,7 +21,10 @@ LapsedLease describe(LeaseRecord lease) {
 Result<Reply> LedgerRules::carry_out(const FindLapsed& op) {
   std::map<LeaseId, LapsedLease> found;
   const auto collect = [&](std::vector<LeaseRecord> leases) {
-    for (LeaseRecord& lease : leases) found.emplace(lease.lease, describe(std::move(lease)));
+    for (LeaseRecord& lease : leases) {
+      const LeaseId id = lease.lease;
+      found.emplace(id, describe(std::move(lease)));
+    }
   };
   if (op.all) {
     collect(records_.all_leases());
