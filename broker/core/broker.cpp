@@ -1,18 +1,13 @@
 #include "broker/core/broker.hpp"
 
+#include <map>
 #include <utility>
 
+#include "broker/core/overloaded.hpp"
 #include "broker/core/results.hpp"
 
 namespace millrace::broker {
 namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 Error say_hello_first() {
   return {Code::unexpected_message, "no session is open on this connection",
@@ -23,6 +18,7 @@ Error say_hello_first() {
 
 Broker::Broker(CoreConfig config)
     : config_(std::move(config)),
+      access_(out_, config_.grants),
       sessions_(out_, config_),
       doorbell_(out_, config_),
       models_(out_),
@@ -30,7 +26,7 @@ Broker::Broker(CoreConfig config)
       reclaimer_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
       engines_(out_, config_, table_, sessions_, models_, dispatcher_, reclaimer_, doorbell_),
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
-                   [this] { dispatcher_.work_arrived(); }),
+                   [this](const std::string& tenant) { dispatcher_.work_arrived(tenant); }),
       requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_) {}
 
 Actions Broker::handle(Event event, Now now) {
@@ -43,6 +39,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](Completed& e) { out_.complete(std::move(e)); },
                  [this](Tick&) { tick(); },
                  [this](Drain& e) { drain(e); },
+                 [this](GrantsChanged& e) { replace_grants(e.grants); },
                  [this](EngineDied& e) { reclaimer_.died_by_name(e.engine); },
              },
              event);
@@ -52,20 +49,29 @@ Actions Broker::handle(Event event, Now now) {
 }
 
 void Broker::start() {
-  recovering_ = 3;
+  recovering_ = 2;
   swept_us_ = out_.now().mono_us;
   const auto one_done = [this] {
     if (--recovering_ == 0) recovered();
   };
   reclaimer_.recover(one_done);
-  models_.recover(one_done);
-  out_.ask_one(Count{default_tenant, {}}, [this, one_done](Result<Reply> reply) {
-    if (const auto* r = reply_as<CountReply>(reply)) {
-      dispatcher_.count(r->suspects);
-    } else {
+  count_queues([this, one_done](const std::vector<TenantInfo>& tenants) {
+    std::vector<std::string> names;
+    for (const TenantInfo& tenant : tenants) names.push_back(tenant.tenant);
+    models_.recover(std::move(names), one_done);
+  });
+}
+
+// Asks the ledger what the queues of all tenants hold, and tells the dispatcher.
+void Broker::count_queues(std::function<void(const std::vector<TenantInfo>&)> then) {
+  out_.ask_one(ListTenants{}, [this, then = std::move(then)](Result<Reply> reply) {
+    const auto* r = reply_as<ListTenantsReply>(reply);
+    if (r == nullptr) {
       out_.note(NoteLevel::error, "counting jobs failed: " + reply_error(reply).text());
+      return then({});
     }
-    one_done();
+    dispatcher_.count(r->tenants);
+    then(r->tenants);
   });
 }
 
@@ -81,39 +87,50 @@ void Broker::received(Received event) {
     return out_.refuse(event.peer, event.envelope.id,
                        {Code::overloaded, "the broker is still starting", "try again"});
   }
-  message(event.peer, std::move(event.envelope));
+  message(std::move(event));
 }
 
-void Broker::message(const Peer& peer, Envelope envelope) {
-  if (peer.endpoint == Endpoint::push) return push_message(std::move(envelope.message));
-  if (const auto* h = std::get_if<Hello>(&envelope.message)) return hello(peer, envelope.id, *h);
-  if (sessions_.heard(peer) == nullptr) return out_.refuse(peer, envelope.id, say_hello_first());
+void Broker::message(Received event) {
+  auto& [peer, envelope, bytes, key] = event;
+  const Grant* who = access_.find(key);
+  if (auto allowed = access_.check(who, peer.endpoint, envelope.message); !allowed) {
+    return out_.refuse(peer, envelope.id, std::move(allowed.error()));
+  }
+  if (peer.endpoint == Endpoint::push) {
+    return push_message(who->tenant, std::move(envelope.message));
+  }
+  if (const auto* h = std::get_if<Hello>(&envelope.message)) {
+    return hello(peer, envelope.id, *h, *who);
+  }
+  if (sessions_.heard(peer, key) == nullptr) {
+    return out_.refuse(peer, envelope.id, say_hello_first());
+  }
   if (std::holds_alternative<Goodbye>(envelope.message)) return goodbye(peer);
   if (peer.endpoint == Endpoint::client) {
-    client_message(peer, envelope.id, std::move(envelope.message));
+    client_message({peer, envelope.id, who->tenant}, std::move(envelope.message));
   } else {
     engine_message(peer, envelope.id, std::move(envelope.message));
   }
 }
 
-void Broker::client_message(const Peer& peer, std::uint64_t id, Message message) {
+void Broker::client_message(const Asker& asker, Message message) {
   std::visit(Overloaded{
                  [&](Submit& m) {
                    if (draining_) {
                      return out_.refuse(
-                         peer, id,
+                         asker.peer, asker.id,
                          {Code::draining, "the broker is stopping and takes no new jobs",
                           "send them again when it is back"});
                    }
-                   submissions_.submit(peer, id, std::move(m));
+                   submissions_.submit(asker, std::move(m));
                  },
-                 [&](Fetch& m) { requests_.fetch(peer, id, std::move(m)); },
-                 [&](Watch& m) { requests_.watch(peer, id, std::move(m)); },
-                 [&](Acknowledge& m) { requests_.acknowledge(peer, id, std::move(m)); },
-                 [&](Cancel& m) { requests_.cancel(peer, id, std::move(m)); },
-                 [&](Retry& m) { requests_.retry(peer, id, std::move(m)); },
-                 [&](StatusRequest& m) { requests_.status(peer, id, std::move(m), draining_); },
-                 [&](auto&) { refuse_unexpected(peer, id, message); },
+                 [&](Fetch& m) { requests_.fetch(asker, std::move(m)); },
+                 [&](Watch& m) { requests_.watch(asker, std::move(m)); },
+                 [&](Acknowledge& m) { requests_.acknowledge(asker, std::move(m)); },
+                 [&](Cancel& m) { requests_.cancel(asker, std::move(m)); },
+                 [&](Retry& m) { requests_.retry(asker, std::move(m)); },
+                 [&](StatusRequest& m) { requests_.status(asker, std::move(m), draining_); },
+                 [&](auto&) { refuse_unexpected(asker.peer, asker.id, message); },
              },
              message);
 }
@@ -133,20 +150,20 @@ void Broker::engine_message(const Peer& peer, std::uint64_t id, Message message)
              message);
 }
 
-void Broker::push_message(Message message) {
+void Broker::push_message(const std::string& tenant, Message message) {
   if (auto* submit = std::get_if<Submit>(&message)) {
     if (submit->jobs.size() <= limits::jobs_per_submit)
-      return submissions_.push(std::move(*submit));
+      return submissions_.push(tenant, std::move(*submit));
     ++out_.counters().refused;
     return submissions_.reject(
-        {}, {},
+        tenant, {}, {},
         {Code::limit_exceeded,
          "submit: " + std::to_string(submit->jobs.size()) + " jobs in one message, the limit is " +
              std::to_string(limits::jobs_per_submit),
          "send them in several messages"});
   }
   ++out_.counters().refused;
-  submissions_.reject({}, {},
+  submissions_.reject(tenant, {}, {},
                       {Code::unexpected_message, "the push endpoint accepts submit only",
                        "connect to the client endpoint for anything else"});
 }
@@ -161,7 +178,7 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
               : "engines send ready, heartbeat, ends, release, partials"});
 }
 
-void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
+void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello, const Grant& who) {
   // Without an instance the broker could not tell an engine that died and was started again from
   // one that reconnected, and would never blame the job that killed it.
   if (peer.endpoint == Endpoint::engine && hello.role == Role::engine && hello.instance.empty()) {
@@ -178,12 +195,12 @@ void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello) {
              " kv_policies, the limit is " + std::to_string(limits::kv_policies_per_engine),
          "name the policy that the engine runs, and the same policy by layer"});
   }
-  if (peer.endpoint == Endpoint::engine) engines_.before_hello(peer, hello);
-  if (auto opened = sessions_.open(peer, hello); !opened) {
+  if (peer.endpoint == Endpoint::engine) engines_.before_hello(peer, hello, who);
+  if (auto opened = sessions_.open(peer, hello, who); !opened) {
     return out_.refuse(peer, id, std::move(opened.error()));
   }
   out_.send(peer, id, sessions_.welcome());
-  if (peer.endpoint == Endpoint::engine) engines_.hello(peer, hello);
+  if (peer.endpoint == Endpoint::engine) engines_.hello(peer, hello, who);
 }
 
 void Broker::goodbye(const Peer& peer) {
@@ -194,7 +211,10 @@ void Broker::goodbye(const Peer& peer) {
 void Broker::malformed(Malformed event) {
   ++out_.counters().malformed;
   if (event.peer.endpoint == Endpoint::push) {
-    if (ready()) submissions_.reject({}, {}, std::move(event.error));
+    const Grant* who = access_.find(event.key);
+    if (ready() && who != nullptr) {
+      submissions_.reject(who->tenant, {}, {}, std::move(event.error));
+    }
     return;
   }
   out_.refuse(event.peer, event.id, std::move(event.error));
@@ -217,21 +237,37 @@ void Broker::tick() {
 void Broker::sweep() {
   swept_us_ = out_.now().mono_us;
   reclaimer_.sweep();
-  expire();
-  out_.ask_one(Count{default_tenant, {}}, [this](Result<Reply> reply) {
-    if (const auto* r = reply_as<CountReply>(reply)) {
-      dispatcher_.count(r->suspects);
-    }
+  count_queues([this](const std::vector<TenantInfo>& tenants) {
+    for (const TenantInfo& tenant : tenants) expire(tenant.tenant);
   });
-  dispatcher_.work_arrived();  // other brokers on this ledger may have queued jobs
 }
 
-void Broker::expire() {
-  if (std::exchange(expiring_, true)) return;
+// Ends the sessions of keys that are gone or may do other things now. Jobs that a revoked engine
+// holds go back to the queue without blame.
+void Broker::replace_grants(const std::vector<Grant>& grants) {
+  std::map<Peer, Grant> before;
+  for (const auto& [peer, session] : sessions_.all()) {
+    if (const Grant* grant = access_.find(session.key)) before[peer] = *grant;
+  }
+  access_.replace(grants);
+  std::size_t ended = 0;
+  for (const auto& [peer, grant] : before) {
+    const Grant* now = access_.find(grant.key);
+    if (now != nullptr && *now == grant) continue;
+    out_.send(peer, 0, Goodbye{"what the key of this connection may do was changed or revoked"});
+    goodbye(peer);
+    ++ended;
+  }
+  out_.note(NoteLevel::info, "the list of keys was read: " + std::to_string(grants.size()) +
+                                 " keys may connect, " + std::to_string(ended) + " sessions ended");
+}
+
+void Broker::expire(const std::string& tenant) {
+  if (!expiring_.insert(tenant).second) return;
   ExpireJobs expire_jobs;
-  expire_jobs.tenant = default_tenant;
-  out_.ask_one(std::move(expire_jobs), [this](Result<Reply> reply) {
-    expiring_ = false;
+  expire_jobs.tenant = tenant;
+  out_.ask_one(std::move(expire_jobs), [this, tenant](Result<Reply> reply) {
+    expiring_.erase(tenant);
     const auto* r = reply_as<ExpireReply>(reply);
     if (r == nullptr) {
       return out_.note(NoteLevel::error,
@@ -240,7 +276,7 @@ void Broker::expire() {
     out_.counters().expired += r->ended.size();
     for (const auto& ended : r->ended) doorbell_.written(ended);
     reclaimer_.revoke(r->leases);
-    if (r->more) expire();
+    if (r->more) expire(tenant);
   });
 }
 

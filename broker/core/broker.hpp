@@ -3,6 +3,7 @@
 // operations and messages. It has no sockets, threads or clocks, so that the same object runs in
 // the server and in the seeded simulator.
 //
+//   every message ─▶ access: may the key of its connection send it?
 //   hello ─▶ sessions            submit, push ─▶ submissions ─┐
 //   ready, heartbeat, ends,      fetch, acknowledge, cancel,  ├─▶ ledger requests ─▶ completions
 //   release ─▶ engines           retry, status ─▶ requests ───┘
@@ -12,8 +13,13 @@
 // start. Each part states its rules at the top of its header. Thread safety: none; one owner.
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
+#include "broker/core/access.hpp"
 #include "broker/core/dispatcher.hpp"
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
@@ -49,17 +55,19 @@ class Broker {
   void start();
   void recovered();
   void received(Received event);
-  void message(const Peer& peer, Envelope envelope);
-  void client_message(const Peer& peer, std::uint64_t id, Message message);
+  void message(Received event);
+  void client_message(const Asker& asker, Message message);
   void engine_message(const Peer& peer, std::uint64_t id, Message message);
-  void push_message(Message message);
-  void hello(const Peer& peer, std::uint64_t id, const Hello& hello);
+  void push_message(const std::string& tenant, Message message);
+  void hello(const Peer& peer, std::uint64_t id, const Hello& hello, const Grant& who);
   void goodbye(const Peer& peer);
+  void replace_grants(const std::vector<Grant>& grants);
   void malformed(Malformed event);
   void peer_gone(const Peer& peer);
   void tick();
   void sweep();
-  void expire();
+  void count_queues(std::function<void(const std::vector<TenantInfo>&)> then);
+  void expire(const std::string& tenant);
   void drain(const Drain& how);
   void check_drained();
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
@@ -68,6 +76,7 @@ class Broker {
 
   const CoreConfig config_;
   Outbox out_;
+  Access access_;
   Sessions sessions_;
   Doorbell doorbell_;
   Models models_;
@@ -79,7 +88,8 @@ class Broker {
   Requests requests_;
   int recovering_ = 1;  // steps left until the ledger's state is known
   std::deque<Received> early_;
-  bool draining_ = false, drain_at_once_ = false, stopped_ = false, expiring_ = false;
+  bool draining_ = false, drain_at_once_ = false, stopped_ = false;
+  std::set<std::string> expiring_;  // tenants
   std::int64_t swept_us_ = 0, drain_us_ = 0;
 };
 

@@ -3,9 +3,12 @@
 // clock.
 // Thread safety: plain values.
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "schemas/base/limits.hpp"
+#include "schemas/keys/grants.hpp"
 
 namespace millrace::broker {
 
@@ -24,6 +27,9 @@ struct CoreConfig {
   // Engines with another numeric fingerprint may join and appear in the status, but get no job. An
   // embedded broker that continues earlier results sets this. Empty: any fingerprint.
   std::string fingerprint;
+  // The keys that may connect, and what each may do. None: there are no keys, and every peer is the
+  // local user, who may do everything as the default tenant.
+  std::optional<std::vector<Grant>> grants;
 
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;
@@ -56,6 +62,7 @@ struct CoreCounters {
   std::uint64_t rejected = 0;      // pushed jobs written to the `rejected` stream
   std::uint64_t refused = 0;       // messages answered with Refused
   std::uint64_t malformed = 0;     // frames that did not decode
+  std::uint64_t unauthorized = 0;  // messages that their key does not allow
   std::uint64_t handed_out = 0;
   std::uint64_t finished = 0;
   std::uint64_t stale = 0;

@@ -4,24 +4,16 @@
 #include <utility>
 
 namespace millrace::broker {
-namespace {
 
-bool serves_any(const Engine& engine, const std::vector<SuspectQueue>& queues) {
-  return std::ranges::any_of(
-      queues, [&](const SuspectQueue& queue) { return engine.serves(queue.model, queue.kv); });
-}
-
-}  // namespace
-
-void Dispatcher::work_arrived() {
-  ++work_generation_;
-  for (auto& [id, engine] : engines_.all()) engine.found_no_work = false;
+void Dispatcher::work_arrived(const std::string& tenant) {
+  ++queues_[tenant].work;
   offer_all();
 }
 
-void Dispatcher::suspects_arrived() {
-  ++suspect_generation_;
-  suspects_raised_us = out_.now().mono_us;
+void Dispatcher::suspects_arrived(const std::string& tenant) {
+  Queues& queues = queues_[tenant];
+  ++queues.suspects;
+  queues.suspects_raised_us = out_.now().mono_us;
   offer_all();
 }
 
@@ -42,19 +34,41 @@ bool Dispatcher::can_claim(const Engine& engine) const {
          engine.leases.size() < limits::leases_per_engine && !engine.exclusive();
 }
 
+// Whether the tenant may have a job for the engine: no claim found its queues empty since jobs were
+// queued.
+bool Dispatcher::may_have(const Engine& engine, const std::string& tenant, bool suspect) const {
+  const auto queues = queues_.find(tenant);
+  if (queues == queues_.end() || !engine.works_for(tenant)) return false;
+  const auto found = engine.searched.find(tenant);
+  const auto seen = found == engine.searched.end() ? Engine::Searched{} : found->second;
+  return suspect ? seen.suspects != queues->second.suspects : seen.work != queues->second.work;
+}
+
+// The next tenant in turn that may have a job for the engine; null where none may.
+const std::string* Dispatcher::next_tenant(const Engine& engine, bool suspect) const {
+  const auto after = queues_.upper_bound(engine.claimed_last);
+  for (auto at = after; at != queues_.end(); ++at) {
+    if (may_have(engine, at->first, suspect)) return &at->first;
+  }
+  for (auto at = queues_.begin(); at != after; ++at) {
+    if (may_have(engine, at->first, suspect)) return &at->first;
+  }
+  return nullptr;
+}
+
 void Dispatcher::offer(Engine& engine) {
   if (!can_claim(engine)) return;
   if (engine.leases.empty()) {
-    if (engine.suspects_seen != suspect_generation_) return claim(engine, true);
+    if (const auto* tenant = next_tenant(engine, true)) return claim(engine, *tenant, true);
     engine.reserved = false;
   }
-  if (engine.reserved || engine.found_no_work) return;
-  claim(engine, false);
+  if (engine.reserved) return;
+  if (const auto* tenant = next_tenant(engine, false)) claim(engine, *tenant, false);
 }
 
-void Dispatcher::claim(Engine& engine, bool suspect) {
+void Dispatcher::claim(Engine& engine, const std::string& tenant, bool suspect) {
   Claim claim;
-  claim.tenant = default_tenant;
+  claim.tenant = tenant;
   claim.engine = engine.id;
   claim.model = engine.profile.facts.model;
   claim.kv = engine.kv_names;
@@ -66,7 +80,7 @@ void Dispatcher::claim(Engine& engine, bool suspect) {
     const auto rivals =
         std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
           return item.second.profile.facts.model == engine.profile.facts.model &&
-                 !item.second.found_no_work && can_claim(item.second);
+                 may_have(item.second, tenant, false) && can_claim(item.second);
         });
     const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
     const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());
@@ -74,31 +88,32 @@ void Dispatcher::claim(Engine& engine, bool suspect) {
         std::min({(engine.credit + sharing - 1) / sharing, room, config_.jobs_per_claim});
   }
   engine.claiming = true;
-  const auto generation = suspect ? suspect_generation_ : work_generation_;
-  out_.ask_one(std::move(claim), [this, id = engine.id, suspect, generation](Result<Reply> reply) {
-    claimed(id, suspect, generation, std::move(reply));
+  engine.claimed_last = tenant;
+  const Queues& queues = queues_[tenant];
+  Search search{engine.id, tenant, suspect, suspect ? queues.suspects : queues.work};
+  out_.ask_one(std::move(claim), [this, search = std::move(search)](Result<Reply> reply) {
+    claimed(search, std::move(reply));
   });
 }
 
-void Dispatcher::claimed(const std::string& id, bool suspect, std::uint64_t generation,
-                         Result<Reply> reply) {
-  Engine* engine = engines_.find(id);
+void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
+  Engine* engine = engines_.find(search.engine);
   if (engine != nullptr) engine->claiming = false;
   auto* got = reply_as<ClaimReply>(reply);
   if (got == nullptr) {
-    // The next sweep clears `found_no_work` and so claims again.
-    if (engine != nullptr) engine->found_no_work = true;
+    // The next sweep raises the generation and so claims again.
+    if (engine != nullptr) engine->searched[search.tenant].work = queues_[search.tenant].work;
     return out_.note(NoteLevel::error, "claiming jobs failed: " + reply_error(reply).text());
   }
   for (const auto& ended : got->ended) doorbell_.written(ended);
   const bool wanted = engine != nullptr && engine->peer && !engine->hung && open_;
-  if (!wanted) return return_unsent(id, got->jobs);
+  if (!wanted) return return_unsent(search.engine, got->jobs);
   if (!got->jobs.empty()) {
-    send(*engine, std::move(got->jobs), suspect);
-  } else if (suspect) {
-    engine->suspects_seen = generation;
+    send(*engine, std::move(got->jobs), search.suspect);
+  } else if (search.suspect) {
+    engine->searched[search.tenant].suspects = search.generation;
   } else {
-    engine->found_no_work = generation == work_generation_;
+    engine->searched[search.tenant].work = search.generation;
   }
   offer(*engine);
 }
@@ -111,6 +126,7 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect
   Leases message;
   for (auto& job : jobs) {
     HeldLease held;
+    held.tenant = job.tenant;
     held.job = job.job;
     held.custom_id = std::move(job.custom_id);
     held.stream = std::move(job.stream);
@@ -133,52 +149,79 @@ void Dispatcher::return_unsent(const std::string& engine, const std::vector<Clai
   const bool suspects =
       std::any_of(jobs.begin(), jobs.end(), [](const ClaimedJob& job) { return job.suspect; });
   for (const auto& job : jobs) give.leases.push_back(job.lease);
-  out_.ask_one(std::move(give), [this, suspects](Result<Reply> reply) {
+  const std::string tenant = jobs.front().tenant;  // a claim is for one tenant
+  out_.ask_one(std::move(give), [this, suspects, tenant](Result<Reply> reply) {
     if (auto* r = reply_as<GiveBackReply>(reply)) {
       for (const auto& ended : r->ended) doorbell_.written(ended);
-      if (suspects) suspects_arrived();
-      work_arrived();
+      if (suspects) suspects_arrived(tenant);
+      work_arrived(tenant);
     } else {
       out_.note(NoteLevel::error, "giving leases back failed: " + reply_error(reply).text());
     }
   });
 }
 
-void Dispatcher::count(const std::vector<SuspectQueue>& suspects) {
-  const auto wait_us = 1000 * std::int64_t{config_.suspect_wait_ms};
-  std::uint64_t jobs = 0;
-  std::vector<SuspectQueue> overdue;
-  for (const SuspectQueue& queue : suspects) {
-    jobs += queue.jobs;
-    if (out_.now().unix_us - queue.oldest_us > wait_us) overdue.push_back(queue);
-  }
-  const bool more = jobs > suspects_;
-  suspects_ = jobs;
+void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
+  std::vector<Overdue> overdue;
   for (auto& [id, engine] : engines_.all()) {
     // No suspect that this engine could run waits any more.
-    if (!serves_any(engine, suspects)) engine.reserved = false;
+    const bool some = std::ranges::any_of(tenants, [&at_it = engine](const TenantInfo& tenant) {
+      return at_it.works_for(tenant.tenant) &&
+             std::ranges::any_of(tenant.suspects, [&](const SuspectQueue& queue) {
+               return at_it.serves(queue.model, queue.kv);
+             });
+    });
+    if (!some) engine.reserved = false;
   }
-  if (suspects.empty()) return;
-  // Claims again now and then, for engines that joined or that found the suspects leased to others.
-  if (more || out_.now().mono_us - suspects_raised_us > wait_us) suspects_arrived();
+  for (const TenantInfo& tenant : tenants) {
+    if (tenant.queued > 0 || queues_.contains(tenant.tenant)) count_suspects(tenant, overdue);
+  }
   reserve_one(std::move(overdue));
+  for (const TenantInfo& tenant : tenants) {
+    if (tenant.queued > 0) ++queues_[tenant.tenant].work;
+  }
+  offer_all();
+}
+
+void Dispatcher::count_suspects(const TenantInfo& tenant, std::vector<Overdue>& overdue) {
+  const auto wait_us = 1000 * std::int64_t{config_.suspect_wait_ms};
+  std::uint64_t jobs = 0;
+  for (const SuspectQueue& queue : tenant.suspects) {
+    jobs += queue.jobs;
+    if (out_.now().unix_us - queue.oldest_us > wait_us) {
+      overdue.push_back({tenant.tenant, queue.model, queue.kv});
+    }
+  }
+  Queues& queues = queues_[tenant.tenant];
+  const bool more = jobs > queues.suspects_counted;
+  queues.suspects_counted = jobs;
+  if (jobs == 0) return;
+  // Claims again now and then, for engines that joined or that found the suspects leased to others.
+  if (more || out_.now().mono_us - queues.suspects_raised_us > wait_us) {
+    suspects_arrived(tenant.tenant);
+  }
 }
 
 // Reserves one engine: among those that could run an overdue suspect, the one with the fewest
 // leases. The others go on with their work. While an engine runs suspects alone, the suspects that
 // it could run are left to it.
-void Dispatcher::reserve_one(std::vector<SuspectQueue> overdue) {
+void Dispatcher::reserve_one(std::vector<Overdue> overdue) {
+  const auto could_run = [](const Engine& engine, const Overdue& queue) {
+    return engine.works_for(queue.tenant) && engine.serves(queue.model, queue.kv);
+  };
   for (const auto& [id, engine] : engines_.all()) {
     if (engine.reserved) return;
     if (!engine.peer || !engine.exclusive()) continue;
-    std::erase_if(overdue, [&at_it = engine](const SuspectQueue& queue) {
-      return at_it.serves(queue.model, queue.kv);
-    });
+    std::erase_if(overdue,
+                  [&, &at_it = engine](const Overdue& queue) { return could_run(at_it, queue); });
   }
   Engine* best = nullptr;
   for (auto& [id, engine] : engines_.all()) {
-    if (!open_ || !engine.peer || engine.hung || !serves_any(engine, overdue)) continue;
-    if (engine.suspects_seen == suspect_generation_) continue;
+    if (!open_ || !engine.peer || engine.hung) continue;
+    const bool useful = std::ranges::any_of(overdue, [&, &at_it = engine](const Overdue& queue) {
+      return could_run(at_it, queue) && may_have(at_it, queue.tenant, true);
+    });
+    if (!useful) continue;
     if (best == nullptr || engine.leases.size() < best->leases.size()) best = &engine;
   }
   if (best == nullptr) return;

@@ -1,7 +1,11 @@
 #pragma once
 // Hands jobs to engines, as many as their credit allows, suspects first and alone. Each hand-out is
-// a claim in the ledger; the jobs of its reply are sent as leases. Thread safety: none.
+// a claim in the ledger for one tenant; the jobs of its reply are sent as leases. An engine that
+// works for several tenants claims for them in turn. Where a claim found nothing, the engine claims
+// for that tenant again when its generation has grown: when jobs were queued.
+// Thread safety: none.
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,31 +23,47 @@ class Dispatcher {
   void open() { open_ = true; }
   void close() { open_ = false; }  // ends all hand-outs
 
-  void work_arrived();         // jobs were queued: claims again for engines that found no work
-  void suspects_arrived();     // the same for suspects
+  // The tenant's jobs were queued: claims again for engines that found no work.
+  void work_arrived(const std::string& tenant);
+  void suspects_arrived(const std::string& tenant);  // the same for suspects
   void offer(Engine& engine);  // hands out what the engine's state and credit allow
-  // Takes all suspects that the ledger counts; may keep an engine free for one that waits long.
-  void count(const std::vector<SuspectQueue>& suspects);
+  // Takes what all queues hold; may keep an engine free for a suspect that waits long. Claims again
+  // where jobs are queued: another broker on this ledger may have queued them.
+  void count(const std::vector<TenantInfo>& tenants);
 
  private:
+  struct Queues {  // of a tenant
+    // Generations: incremented whenever jobs, or suspects, were queued. 0: there were none yet.
+    std::uint64_t work = 0, suspects = 0;
+    std::uint64_t suspects_counted = 0;
+    std::int64_t suspects_raised_us = 0;
+  };
+  struct Overdue {  // suspects that wait too long
+    std::string tenant, model, kv;
+  };
+  struct Search {  // a claim on its way
+    std::string engine, tenant;
+    bool suspect = false;
+    std::uint64_t generation = 0;
+  };
+
   void offer_all();
   bool can_claim(const Engine& engine) const;
-  void claim(Engine& engine, bool suspect);
-  void claimed(const std::string& engine, bool suspect, std::uint64_t generation,
-               Result<Reply> reply);
+  bool may_have(const Engine& engine, const std::string& tenant, bool suspect) const;
+  const std::string* next_tenant(const Engine& engine, bool suspect) const;
+  void claim(Engine& engine, const std::string& tenant, bool suspect);
+  void claimed(const Search& search, Result<Reply> reply);
   void send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect);
   void return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs);
-  void reserve_one(std::vector<SuspectQueue> overdue);
+  void count_suspects(const TenantInfo& tenant, std::vector<Overdue>& overdue);
+  void reserve_one(std::vector<Overdue> overdue);
 
   Outbox& out_;
   const CoreConfig& config_;
   EngineTable& engines_;
   Doorbell& doorbell_;
   bool open_ = false;
-  std::uint64_t work_generation_ = 0;     // incremented whenever jobs were queued
-  std::uint64_t suspect_generation_ = 0;  // the same for suspects; 0: there were none yet
-  std::uint64_t suspects_ = 0;            // at the last count
-  std::int64_t suspects_raised_us = 0;
+  std::map<std::string, Queues> queues_;  // by tenant
 };
 
 }  // namespace millrace::broker

@@ -6,13 +6,14 @@
 namespace millrace::broker {
 
 void Doorbell::written(const FinishReply& entry) {
-  if (streams_.size() >= streams_kept && !streams_.contains(entry.stream)) {
+  const std::pair key(entry.tenant, entry.stream);
+  if (streams_.size() >= streams_kept && !streams_.contains(key)) {
     const auto oldest = std::min_element(
         streams_.begin(), streams_.end(),
         [](const auto& a, const auto& b) { return a.second.written_us < b.second.written_us; });
     streams_.erase(oldest);
   }
-  auto& state = streams_[entry.stream];
+  auto& state = streams_[key];
   state.epoch = entry.epoch;
   state.high = std::max(state.high, entry.number);
   state.written_us = out_.now().mono_us;
@@ -23,10 +24,10 @@ void Doorbell::written(const FinishReply& entry) {
 void Doorbell::flush() {
   if (!due_) return;
   due_ = false;
-  for (auto& [stream, state] : streams_) {
+  for (auto& [key, state] : streams_) {
     if (!std::exchange(state.due, false)) continue;
     state.rung_us = out_.now().mono_us;
-    out_.ring(stream, state.epoch, state.high);
+    out_.ring({key.first, key.second, state.epoch, state.high});
   }
 }
 
@@ -34,10 +35,10 @@ void Doorbell::tick() {
   const auto now = out_.now().mono_us;
   std::erase_if(streams_,
                 [&](const auto& item) { return now - item.second.written_us > repeat_for_us; });
-  for (auto& [stream, state] : streams_) {
+  for (auto& [key, state] : streams_) {
     if (now - state.rung_us < 1000 * std::int64_t{config_.doorbell_ms}) continue;
     state.rung_us = now;
-    out_.ring(stream, state.epoch, state.high);
+    out_.ring({key.first, key.second, state.epoch, state.high});
   }
 }
 

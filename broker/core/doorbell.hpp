@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "broker/core/outbox.hpp"
 
@@ -32,7 +33,7 @@ class Doorbell {
 
   Outbox& out_;
   const CoreConfig& config_;
-  std::map<std::string, State> streams_;
+  std::map<std::pair<std::string, std::string>, State> streams_;  // by tenant and name
   bool due_ = false;
 };
 

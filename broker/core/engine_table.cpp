@@ -4,6 +4,10 @@
 
 namespace millrace::broker {
 
+std::string engine_id(const Grant& who, const Hello& hello) {
+  return who.key.empty() ? hello.instance : who.name + "/" + hello.instance;
+}
+
 EngineInfo info_of(const Engine& engine) {
   return {engine.name, engine.profile, static_cast<std::uint32_t>(engine.leases.size()),
           engine.rows, engine.tokens_per_second};

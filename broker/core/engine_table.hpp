@@ -17,7 +17,7 @@
 namespace millrace::broker {
 
 struct HeldLease {
-  std::string job, custom_id, stream;  // empty: handed out by another broker
+  std::string tenant, job, custom_id, stream;  // empty: handed out by another broker
   std::uint32_t attempt = 0;
   bool alone = false;        // the engine may run nothing else meanwhile
   bool cancelled = false;    // the engine was told that the job is cancelled
@@ -26,8 +26,9 @@ struct HeldLease {
 };
 
 struct Engine {
-  std::string id;  // of the engine process: Hello.instance
+  std::string id;  // of the engine process, see engine_id
   std::string name;
+  std::string tenant;                 // whose jobs it may run; every_tenant: all
   EngineProfile profile;              // from its hello
   std::vector<std::string> kv_names;  // profile.kv_policies by their canonical names
   std::optional<Peer> peer;  // none: not yet connected to this broker, or lost its connection
@@ -40,12 +41,20 @@ struct Engine {
   std::uint64_t steps = 0, tokens = 0;
   std::int64_t tokens_us = 0;  // time of the heartbeat that gave `tokens`
   double tokens_per_second = 0;
-  std::uint32_t rows = 0;           // of the step that ran at its last heartbeat
-  bool claiming = false;            // a claim for it waits for the ledger's reply
-  bool found_no_work = false;       // its last claim was empty; it waits for new work
-  bool hung = false;                // it gets no job until it makes a step
-  bool reserved = false;            // it finishes its jobs and then takes a suspect
-  std::uint64_t suspects_seen = 0;  // generation of suspects in which its claim found none
+  std::uint32_t rows = 0;  // of the step that ran at its last heartbeat
+  bool claiming = false;   // a claim for it waits for the ledger's reply
+  bool hung = false;       // it gets no job until it makes a step
+  bool reserved = false;   // it finishes its jobs and then takes a suspect
+  // What its claims found empty, by tenant: see Dispatcher.
+  struct Searched {
+    std::uint64_t work = 0, suspects = 0;
+  };
+  std::map<std::string, Searched> searched;
+  std::string claimed_last;  // the tenant of its last claim
+
+  bool works_for(const std::string& wanted) const {
+    return tenant == every_tenant || tenant == wanted;
+  }
 
   bool runs(const std::string& canonical) const {
     return std::ranges::find(kv_names, canonical) != kv_names.end();
@@ -61,6 +70,9 @@ struct Engine {
   }
 };
 
+// The id of an engine process: its instance, and before it the name of its key, so that no other
+// key can pass for it.
+std::string engine_id(const Grant& who, const Hello& hello);
 // The engine as a status answer describes it.
 EngineInfo info_of(const Engine& engine);
 

@@ -22,30 +22,30 @@ std::vector<std::string> kv_names(const std::vector<std::string>& announced) {
 
 }  // namespace
 
-void Engines::before_hello(const Peer& peer, const Hello& hello) {
+void Engines::before_hello(const Peer& peer, const Hello& hello, const Grant& who) {
   const Engine* before = table_.at(peer);
-  if (before == nullptr || before->id == hello.instance) return;
+  if (before == nullptr || before->id == engine_id(who, hello)) return;
   // Two processes never share a routing id: the earlier one has been replaced.
   reclaimer_.died(std::string(before->id), "replaced by another process on its connection");
 }
 
-void Engines::hello(const Peer& peer, const Hello& hello) {
-  auto& engine = table_.add(hello.instance);
+void Engines::hello(const Peer& peer, const Hello& hello, const Grant& who) {
+  auto& engine = table_.add(engine_id(who, hello));
   if (engine.peer && *engine.peer != peer) sessions_.close(*engine.peer);
   table_.connect(engine, peer);
   const bool again = engine.joined;
   engine.name = hello.name.empty() ? engine.id : hello.name;
   const std::vector<std::string> kv = kv_names(hello.engine.kv_policies);
-  // With another model or policy the engine may find suspects that it did not find before.
   const std::string& model = hello.engine.facts.model;
-  if (engine.profile.facts.model != model || engine.kv_names != kv) engine.suspects_seen = 0;
+  engine.tenant = who.tenant;
   engine.profile = hello.engine;
   engine.kv_names = kv;
   engine.joined = true;
   engine.credit = 0;
-  engine.found_no_work = engine.reserved = false;
+  engine.searched.clear();
+  engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
-  models_.serve(model);
+  models_.serve(engine.tenant, model);
   out_.joined(info_of(engine));
   out_.note(NoteLevel::info,
             "engine " + engine.name + (again ? " is back" : " joined") + ", model " + model +
@@ -89,9 +89,9 @@ void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heart
   for (auto& [lease, held] : engine.leases) held.listed = false;
   std::vector<LeaseId> asked, done;
   for (const auto lease : heartbeat.leases) {
-    if (committed_.contains(lease)) {
+    if (committed_.contains({engine.id, lease})) {
       done.push_back(lease);
-    } else if (!finishing_.contains(lease)) {
+    } else if (!finishing_.contains({engine.id, lease})) {
       asked.push_back(lease);
     }
     const auto held = engine.leases.find(lease);
@@ -123,7 +123,7 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
     adopt(*engine, asked, *r);
     for (const auto lease : r->lost) {
       // It ended while the renewal was on its way; the answer to its end tells the engine.
-      if (finishing_.contains(lease) || committed_.contains(lease)) continue;
+      if (finishing_.contains({name, lease}) || committed_.contains({name, lease})) continue;
       answer.lost.push_back(lease);
       table_.drop(lease);
     }
@@ -145,8 +145,8 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
 // broker handed them out.
 void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const RenewReply& reply) {
   for (const auto lease : asked) {
-    if (table_.holder(lease) != nullptr || finishing_.contains(lease) ||
-        committed_.contains(lease) || reclaimer_.leaving(lease)) {
+    if (table_.holder(lease) != nullptr || finishing_.contains({engine.id, lease}) ||
+        committed_.contains({engine.id, lease}) || reclaimer_.leaving(lease)) {
       continue;
     }
     if (std::find(reply.lost.begin(), reply.lost.end(), lease) != reply.lost.end()) continue;
@@ -164,11 +164,12 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
   engine.progress_us = out_.now().mono_us;
   for (auto& end : ends.ends) {
     const auto lease = end.lease;
-    if (committed_.contains(lease)) {
+    if (committed_.contains({engine.id, lease})) {
       answer.committed.push_back(lease);
       continue;
     }
-    if (finishing_.contains(lease)) continue;  // sent twice: the commit of the first answers it
+    if (finishing_.contains({engine.id, lease}))
+      continue;  // sent twice: the commit of the first answers it
     if (table_.holder(lease) == &engine) table_.drop(lease);
     auto checked = finish_of(std::move(end), engine.id);
     if (!checked.sound) {
@@ -176,7 +177,7 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
           NoteLevel::warning,
           "engine " + engine.name + " sent an unusable result for lease " + std::to_string(lease));
     }
-    finishing_.insert(lease);
+    finishing_.emplace(engine.id, lease);
     leases.push_back(lease);
     operations.push_back(std::move(checked.finish));
   }
@@ -193,11 +194,11 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
 void Engines::finished(const std::string& name, std::uint64_t id,
                        const std::vector<LeaseId>& leases, Committed answer, Replies replies) {
   for (std::size_t i = 0; i < leases.size(); ++i) {
-    finishing_.erase(leases[i]);
+    finishing_.erase({name, leases[i]});
     if (const auto* r = reply_as<FinishReply>(replies[i])) {
       ++out_.counters().finished;
       answer.committed.push_back(leases[i]);
-      remember(leases[i]);
+      remember({name, leases[i]});
       doorbell_.written(*r);
       continue;
     }
@@ -217,9 +218,9 @@ void Engines::finished(const std::string& name, std::uint64_t id,
   dispatcher_.offer(*engine);
 }
 
-void Engines::remember(LeaseId lease) {
-  if (!committed_.insert(lease).second) return;
-  committed_order_.push_back(lease);
+void Engines::remember(const EndOf& end) {
+  if (!committed_.insert(end).second) return;
+  committed_order_.push_back(end);
   if (committed_order_.size() <= ends_kept) return;
   committed_.erase(committed_order_.front());
   committed_order_.pop_front();
@@ -229,7 +230,7 @@ void Engines::release(Engine& engine, const Release& release) {
   std::vector<LeaseId> own;
   for (const auto lease : release.leases) {
     const Engine* holder = table_.holder(lease);
-    if (holder == &engine || (holder == nullptr && !finishing_.contains(lease))) {
+    if (holder == &engine || (holder == nullptr && !finishing_.contains({engine.id, lease}))) {
       own.push_back(lease);
     }
   }
@@ -237,7 +238,7 @@ void Engines::release(Engine& engine, const Release& release) {
 }
 
 void Engines::partials(Engine& engine, Partials partials) {
-  std::map<std::string, std::vector<PartialEntry>> by_stream;
+  std::map<std::pair<std::string, std::string>, std::vector<PartialEntry>> by_stream;
   for (auto& entry : partials.entries) {
     const auto held = engine.leases.find(entry.lease);
     // The engine no longer holds this lease, or the broker has not read the lease's job.
@@ -246,11 +247,13 @@ void Engines::partials(Engine& engine, Partials partials) {
     entry.job = held->second.job;
     entry.custom_id = held->second.custom_id;
     entry.attempt = held->second.attempt;
-    by_stream[held->second.stream].push_back(std::move(entry));
+    by_stream[{held->second.tenant, held->second.stream}].push_back(std::move(entry));
   }
-  for (const auto& [stream, entries] : by_stream) {
+  for (const auto& [key, entries] : by_stream) {
+    const auto& [tenant, stream] = key;
     for (const auto& [peer, session] : sessions_.all()) {
-      if (session.watched.contains(stream)) out_.send(peer, 0, Partials{stream, entries});
+      if (session.tenant != tenant || !session.watched.contains(stream)) continue;
+      out_.send(peer, 0, Partials{stream, entries});
     }
   }
 }

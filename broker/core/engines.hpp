@@ -3,8 +3,9 @@
 // Thread safety: none.
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "broker/core/dispatcher.hpp"
@@ -32,9 +33,9 @@ class Engines {
 
   // Call this before the session opens: the engine known on this connection may be another process,
   // which then counts as dead.
-  void before_hello(const Peer& peer, const Hello& hello);
+  void before_hello(const Peer& peer, const Hello& hello, const Grant& who);
   // Call this when the session is open and Welcome has been sent.
-  void hello(const Peer& peer, const Hello& hello);
+  void hello(const Peer& peer, const Hello& hello, const Grant& who);
   void ready(Engine& engine, const Ready& ready);
   void heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat);
   void ends(Engine& engine, std::uint64_t id, Ends ends);
@@ -51,13 +52,17 @@ class Engines {
   const std::optional<Error>& fatal() const { return fatal_; }
 
  private:
+  // An end that an engine sent. Another engine that names the same lease is told what it would be
+  // told of a lease that never existed.
+  using EndOf = std::pair<std::string, LeaseId>;
+
   void progress(Engine& engine, const Heartbeat& heartbeat);
   void renewed(const std::string& engine, std::uint64_t id, const std::vector<LeaseId>& asked,
                std::vector<LeaseId> done, Result<Reply> reply);
   void adopt(Engine& engine, const std::vector<LeaseId>& asked, const RenewReply& reply);
   void finished(const std::string& engine, std::uint64_t id, const std::vector<LeaseId>& leases,
                 Committed answer, Replies replies);
-  void remember(LeaseId lease);
+  void remember(const EndOf& end);
 
   static constexpr std::size_t ends_kept = 65'536;
 
@@ -70,11 +75,11 @@ class Engines {
   LeaseReclaimer& reclaimer_;
   Doorbell& doorbell_;
   std::optional<Error> fatal_;
-  std::unordered_set<LeaseId> finishing_;  // their ends wait for the commit
-  // Leases whose ends were committed lately: an engine that missed the answer and sends an end
+  std::set<EndOf> finishing_;  // these ends wait for the commit
+  // Ends that were committed lately: an engine that missed the answer and sends an end
   // again gets the answer again.
-  std::unordered_set<LeaseId> committed_;
-  std::deque<LeaseId> committed_order_;
+  std::set<EndOf> committed_;
+  std::deque<EndOf> committed_order_;
 };
 
 }  // namespace millrace::broker

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "broker/ledger/ledger.hpp"
+#include "schemas/keys/grants.hpp"
 #include "schemas/messages.hpp"
 
 namespace millrace::broker {
@@ -39,11 +40,13 @@ struct Received {  // a frame that decoded
   Peer peer;
   Envelope envelope;
   std::uint64_t bytes = 0;  // of the frame
+  std::string key{};        // the public key of its connection; empty: there are no keys
 };
 struct Malformed {  // a frame that did not decode
   Peer peer;
   std::uint64_t id = 0;  // 0 where it could not be read
   Error error;
+  std::string key{};  // as in Received
 };
 struct PeerGone {  // the peer cannot be reached, or does not read its answers
   Peer peer;
@@ -57,11 +60,14 @@ struct Drain {           // begins an orderly stop
   bool engines = false;  // tells the engines to leave as well
   bool at_once = false;  // waits for commits, but not for leased jobs
 };
+struct GrantsChanged {  // replaces CoreConfig::grants; sessions of keys that changed end
+  std::vector<Grant> grants;
+};
 struct EngineDied {    // the supervisor saw an engine process end
   std::string engine;  // its instance id or name; empty: all engines
 };
-using Event =
-    std::variant<Start, Received, Malformed, PeerGone, Completed, Tick, Drain, EngineDied>;
+using Event = std::variant<Start, Received, Malformed, PeerGone, Completed, Tick, Drain,
+                           GrantsChanged, EngineDied>;
 
 // ---- actions
 struct LedgerRequest {
@@ -73,7 +79,7 @@ struct Outgoing {
   Envelope envelope;
 };
 struct Ring {  // a doorbell announcement: the stream's last number, after its commit
-  std::string stream, epoch;
+  std::string tenant, stream, epoch;
   std::uint64_t high = 0;
 };
 enum class NoteLevel : std::uint8_t { info, warning, error };

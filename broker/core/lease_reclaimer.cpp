@@ -30,6 +30,7 @@ void LeaseReclaimer::recover(std::function<void()> then) {
       by_engine[lease.engine].push_back(lease.lease);
       if (config_.previous_engines_are_gone) continue;
       HeldLease held;
+      held.tenant = lease.tenant;
       held.job = lease.job;
       held.alone = lease.alone;
       held.seen_us = out_.now().mono_us;
@@ -96,9 +97,10 @@ void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> l
       if (ended.state == JobState::failed) ++out_.counters().dead_lettered;
       doorbell_.written(ended);
     }
-    if (back->returned.empty()) return;
-    dispatcher_.suspects_arrived();  // even without blame: a suspect stays a suspect
-    dispatcher_.work_arrived();
+    for (const std::string& tenant : back->tenants) {
+      dispatcher_.suspects_arrived(tenant);  // even without blame: a suspect stays a suspect
+      dispatcher_.work_arrived(tenant);
+    }
   });
 }
 

@@ -1,12 +1,15 @@
 #pragma once
-// The models that engines have ever served here. A job for any other model is refused
+// The models that engines have ever served here, by tenant. A job for any other model is refused
 // (unknown_model), so that a misspelt name is noticed at once; a job for a model whose engines are
 // merely away is queued. The names outlive a restart: they are entries of the reserved stream
-// `$models` in the ledger.
+// `$models` of the tenant that the engine worked for in the ledger; engines for every tenant have
+// the tenant *.
 // Thread safety: none.
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "broker/core/outbox.hpp"
 
@@ -20,16 +23,22 @@ class Models {
  public:
   explicit Models(Outbox& out) : out_(out) {}
 
-  void recover(std::function<void()> then);  // reads the names from the ledger
-  bool known(const std::string& model) const { return model == "*" || served_.contains(model); }
-  void serve(const std::string& model);  // call this when an engine with this model joins
+  // Reads the names of these tenants from the ledger.
+  void recover(std::vector<std::string> tenants, std::function<void()> then);
+  bool known(const std::string& tenant, const std::string& model) const {
+    return model == "*" || served_.contains({tenant, model}) ||
+           served_.contains({std::string(every_tenant), model});
+  }
+  // Call this when an engine with this model joins that works for this tenant.
+  void serve(const std::string& tenant, const std::string& model);
 
  private:
-  void read_from(std::uint64_t number, std::function<void()> then);
+  void read_from(std::vector<std::string> tenants, std::uint64_t number,
+                 std::function<void()> then);
 
   Outbox& out_;
-  std::set<std::string> served_;
-  std::set<std::string> unkept_;  // those of them that are not in the ledger yet
+  std::set<std::pair<std::string, std::string>> served_;  // tenant and model
+  std::set<std::pair<std::string, std::string>> unkept_;  // those that are not in the ledger yet
 };
 
 }  // namespace millrace::broker

@@ -26,8 +26,8 @@ void Outbox::ask_one(Operation operation, std::function<void(Result<Reply>)> the
       [then = std::move(then)](Replies replies) { then(std::move(replies.front())); });
 }
 
-void Outbox::ring(std::string stream, std::string epoch, std::uint64_t high) {
-  actions_.rings.push_back({std::move(stream), std::move(epoch), high});
+void Outbox::ring(Ring ring) {
+  actions_.rings.push_back(std::move(ring));
 }
 
 void Outbox::note(NoteLevel level, std::string text) {

@@ -32,7 +32,7 @@ class Outbox {
   // order.
   void ask(std::vector<Operation> operations, Continuation then);
   void ask_one(Operation operation, std::function<void(Result<Reply>)> then);
-  void ring(std::string stream, std::string epoch, std::uint64_t high);
+  void ring(Ring ring);
   void note(NoteLevel level, std::string text);
   void joined(EngineInfo engine);
   void hung(std::string engine);

@@ -29,63 +29,60 @@ Status check_named(const char* what, const std::vector<std::string>& jobs,
 
 }  // namespace
 
-void Requests::answer(const Peer& peer, std::uint64_t id, Message message) {
-  sessions_.end(peer);
-  out_.send(peer, id, std::move(message));
+void Requests::answer(const Asker& asker, Message message) {
+  sessions_.end(asker.peer);
+  out_.send(asker.peer, asker.id, std::move(message));
 }
 
 // Asks the ledger for one operation. If the ledger refuses it, the request is refused as well.
-void Requests::ask(const Peer& peer, std::uint64_t id, Operation operation,
-                   std::function<void(Reply)> then) {
-  out_.ask_one(std::move(operation), [this, peer, id, then = std::move(then)](Result<Reply> reply) {
+void Requests::ask(const Asker& asker, Operation operation, std::function<void(Reply)> then) {
+  out_.ask_one(std::move(operation), [this, asker, then = std::move(then)](Result<Reply> reply) {
     if (reply) return then(std::move(*reply));
-    sessions_.end(peer);
-    out_.refuse(peer, id, std::move(reply.error()));
+    sessions_.end(asker.peer);
+    out_.refuse(asker.peer, asker.id, std::move(reply.error()));
   });
 }
 
-void Requests::fetch(const Peer& peer, std::uint64_t id, Fetch fetch) {
-  if (!sessions_.begin(peer, id)) return;
+void Requests::fetch(const Asker& asker, Fetch fetch) {
+  if (!sessions_.begin(asker.peer, asker.id)) return;
   ReadStream read;
-  read.tenant = default_tenant;
+  read.tenant = asker.tenant;
   read.stream = fetch.stream;
   read.epoch = std::move(fetch.epoch);
   read.from = fetch.from;
   read.cursor = std::move(fetch.cursor);
   read.max_entries = std::clamp(fetch.max_entries, 1u, limits::fetch_entries);
   read.max_bytes = std::clamp<std::uint64_t>(fetch.max_bytes, 1, limits::fetch_bytes);
-  ask(peer, id, std::move(read),
-      [this, peer, id, stream = std::move(fetch.stream)](Reply reply) mutable {
-        auto* r = std::get_if<ReadStreamReply>(&reply);
-        if (r->trimmed) return answer(peer, id, Trimmed{std::move(stream), r->epoch, r->first});
-        answer(
-            peer, id,
-            Data{std::move(stream), std::move(r->epoch), r->first, r->high, std::move(r->entries)});
-      });
+  ask(asker, std::move(read), [this, asker, stream = std::move(fetch.stream)](Reply reply) mutable {
+    auto* r = std::get_if<ReadStreamReply>(&reply);
+    if (r->trimmed) return answer(asker, Trimmed{std::move(stream), r->epoch, r->first});
+    answer(asker,
+           Data{std::move(stream), std::move(r->epoch), r->first, r->high, std::move(r->entries)});
+  });
 }
 
-void Requests::acknowledge(const Peer& peer, std::uint64_t id, Acknowledge acknowledge) {
+void Requests::acknowledge(const Asker& asker, Acknowledge acknowledge) {
   if (acknowledge.cursor.empty() || acknowledge.cursor.size() > limits::id_bytes) {
-    return out_.refuse(peer, id,
+    return out_.refuse(asker.peer, asker.id,
                        {Code::invalid_value,
                         "acknowledge: cursor: 1 to " + std::to_string(limits::id_bytes) + " bytes",
                         "name the cursor to move"});
   }
-  if (!sessions_.begin(peer, id)) return;
-  ask(peer, id,
-      MoveCursor{default_tenant, std::move(acknowledge.stream), std::move(acknowledge.cursor),
+  if (!sessions_.begin(asker.peer, asker.id)) return;
+  ask(asker,
+      MoveCursor{asker.tenant, std::move(acknowledge.stream), std::move(acknowledge.cursor),
                  acknowledge.number},
-      [this, peer, id](Reply reply) {
-        answer(peer, id, Acknowledged{std::get<MoveCursorReply>(reply).number});
+      [this, asker](Reply reply) {
+        answer(asker, Acknowledged{std::get<MoveCursorReply>(reply).number});
       });
 }
 
-void Requests::watch(const Peer& peer, std::uint64_t id, Watch watch) {
-  Session* session = sessions_.heard(peer);
+void Requests::watch(const Asker& asker, Watch watch) {
+  Session* session = sessions_.find(asker.peer);
   if (session == nullptr) return;
   if (watch.stream.empty() || watch.stream.size() > limits::id_bytes) {
     return out_.refuse(
-        peer, id,
+        asker.peer, asker.id,
         {Code::invalid_value, "watch: stream has " + std::to_string(watch.stream.size()) + " bytes",
          "give a name of 1 to " + std::to_string(limits::id_bytes) + " bytes"});
   }
@@ -94,29 +91,29 @@ void Requests::watch(const Peer& peer, std::uint64_t id, Watch watch) {
   } else if (session->watched.size() < limits::watched_streams) {
     session->watched.insert(watch.stream);
   } else if (!session->watched.contains(watch.stream)) {
-    return out_.refuse(peer, id,
+    return out_.refuse(asker.peer, asker.id,
                        {Code::limit_exceeded,
                         "watch: this session watches " + std::to_string(session->watched.size()) +
                             " streams, the limit is " + std::to_string(limits::watched_streams),
                         "stop watching another stream, with on: false"});
   }
-  out_.send(peer, id, Watching{std::move(watch.stream), watch.on});
+  out_.send(asker.peer, asker.id, Watching{std::move(watch.stream), watch.on});
 }
 
-void Requests::cancel(const Peer& peer, std::uint64_t id, Cancel cancel) {
+void Requests::cancel(const Asker& asker, Cancel cancel) {
   if (auto named = check_named("cancel", cancel.jobs, cancel.batch); !named) {
-    return out_.refuse(peer, id, std::move(named.error()));
+    return out_.refuse(asker.peer, asker.id, std::move(named.error()));
   }
-  if (sessions_.begin(peer, id)) cancel_more(peer, id, std::move(cancel), {});
+  if (sessions_.begin(asker.peer, asker.id)) cancel_more(asker, std::move(cancel), {});
 }
 
-void Requests::cancel_more(const Peer& peer, std::uint64_t id, Cancel cancel, Cancelled so_far) {
+void Requests::cancel_more(const Asker& asker, Cancel cancel, Cancelled so_far) {
   CancelJobs operation;
-  operation.tenant = default_tenant;
+  operation.tenant = asker.tenant;
   operation.jobs = cancel.jobs;
   operation.batch = cancel.batch;
-  ask(peer, id, std::move(operation),
-      [this, peer, id, cancel = std::move(cancel), so_far](Reply reply) mutable {
+  ask(asker, std::move(operation),
+      [this, asker, cancel = std::move(cancel), so_far](Reply reply) mutable {
         const auto& r = std::get<CancelReply>(reply);
         so_far.cancelled += r.cancelled;
         so_far.requested += r.requested;
@@ -124,98 +121,93 @@ void Requests::cancel_more(const Peer& peer, std::uint64_t id, Cancel cancel, Ca
         so_far.unknown += r.unknown;
         for (const auto& ended : r.numbers) doorbell_.written(ended);
         engines_.cancel(r.leases);
-        if (r.more) return cancel_more(peer, id, std::move(cancel), so_far);
-        answer(peer, id, so_far);
+        if (r.more) return cancel_more(asker, std::move(cancel), so_far);
+        answer(asker, so_far);
       });
 }
 
-void Requests::retry(const Peer& peer, std::uint64_t id, Retry retry) {
+void Requests::retry(const Asker& asker, Retry retry) {
   if (auto named = check_named("retry", retry.jobs, retry.batch); !named) {
-    return out_.refuse(peer, id, std::move(named.error()));
+    return out_.refuse(asker.peer, asker.id, std::move(named.error()));
   }
-  if (sessions_.begin(peer, id)) retry_more(peer, id, std::move(retry), 0, {});
+  if (sessions_.begin(asker.peer, asker.id)) retry_more(asker, std::move(retry), 0, {});
 }
 
-void Requests::retry_more(const Peer& peer, std::uint64_t id, Retry retry, std::uint64_t after,
-                          Retried so_far) {
+void Requests::retry_more(const Asker& asker, Retry retry, std::uint64_t after, Retried so_far) {
   RetryJobs operation;
-  operation.tenant = default_tenant;
+  operation.tenant = asker.tenant;
   operation.jobs = retry.jobs;
   operation.batch = retry.batch;
   operation.after = after;
-  ask(peer, id, std::move(operation),
-      [this, peer, id, retry = std::move(retry), so_far](Reply reply) mutable {
+  ask(asker, std::move(operation),
+      [this, asker, retry = std::move(retry), so_far](Reply reply) mutable {
         const auto& r = std::get<RetryReply>(reply);
         so_far.retried += r.retried;
         so_far.not_failed += r.not_failed;
         so_far.unknown += r.unknown;
-        if (r.retried > 0) dispatcher_.work_arrived();
-        if (r.more) return retry_more(peer, id, std::move(retry), r.last, so_far);
-        answer(peer, id, so_far);
+        if (r.retried > 0) dispatcher_.work_arrived(asker.tenant);
+        if (r.more) return retry_more(asker, std::move(retry), r.last, so_far);
+        answer(asker, so_far);
       });
 }
 
-void Requests::status(const Peer& peer, std::uint64_t id, StatusRequest request, bool draining) {
-  if (!sessions_.begin(peer, id)) return;
+void Requests::status(const Asker& asker, StatusRequest request, bool draining) {
+  if (!sessions_.begin(asker.peer, asker.id)) return;
   StatusAnswer answer;
   answer.draining = draining;
   for (const auto& [name, engine] : table_.all()) {
-    if (!engine.joined) continue;
+    if (!engine.joined || !engine.works_for(asker.tenant)) continue;
     answer.engines.push_back(info_of(engine));
   }
   // The ledger is asked in turn for the job and the stream, where named, and for the counts.
   if (request.job.empty() && request.stream.empty()) {
-    return status_counts(peer, id, std::move(answer), std::move(request.batch));
+    return status_counts(asker, std::move(answer), std::move(request.batch));
   }
   if (request.job.empty()) {
-    return status_of_stream(peer, id, std::move(answer), std::move(request));
+    return status_of_stream(asker, std::move(answer), std::move(request));
   }
-  status_of_job(peer, id, std::move(answer), std::move(request));
+  status_of_job(asker, std::move(answer), std::move(request));
 }
 
-void Requests::status_of_job(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
-                             StatusRequest request) {
-  GetJob get{default_tenant, request.job};
-  ask(peer, id, std::move(get),
-      [this, peer, id, so_far = std::move(so_far),
-       request = std::move(request)](Reply reply) mutable {
+void Requests::status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequest request) {
+  GetJob get{asker.tenant, request.job};
+  ask(asker, std::move(get),
+      [this, asker, so_far = std::move(so_far), request = std::move(request)](Reply reply) mutable {
         const auto& r = std::get<GetJobReply>(reply);
         so_far.state = r.state;
         so_far.attempts = r.attempts;
         so_far.job_stream = r.stream;
         so_far.job_batch = r.batch;
         so_far.job_number = r.number;
-        if (r.state == JobState::queued) so_far.job_waits = waiting_for(table_, r.model, r.kv);
+        if (r.state == JobState::queued)
+          so_far.job_waits = waiting_for(table_, asker.tenant, r.model, r.kv);
         if (request.stream.empty()) {
-          return status_counts(peer, id, std::move(so_far), std::move(request.batch));
+          return status_counts(asker, std::move(so_far), std::move(request.batch));
         }
-        status_of_stream(peer, id, std::move(so_far), std::move(request));
+        status_of_stream(asker, std::move(so_far), std::move(request));
       });
 }
 
-void Requests::status_of_stream(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
-                                StatusRequest request) {
+void Requests::status_of_stream(const Asker& asker, StatusAnswer so_far, StatusRequest request) {
   ReadStream read;
-  read.tenant = default_tenant;
+  read.tenant = asker.tenant;
   read.stream = request.stream;
   read.max_entries = 0;
-  ask(peer, id, std::move(read),
-      [this, peer, id, so_far = std::move(so_far),
-       request = std::move(request)](Reply reply) mutable {
+  ask(asker, std::move(read),
+      [this, asker, so_far = std::move(so_far), request = std::move(request)](Reply reply) mutable {
         auto& r = std::get<ReadStreamReply>(reply);
         so_far.epoch = std::move(r.epoch);
         so_far.first = r.first;
         so_far.high = r.high;
-        status_counts(peer, id, std::move(so_far), std::move(request.batch));
+        status_counts(asker, std::move(so_far), std::move(request.batch));
       });
 }
 
-void Requests::status_counts(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
-                             std::string batch) {
-  ask(peer, id, Count{default_tenant, std::move(batch)},
-      [this, peer, id, so_far = std::move(so_far)](Reply reply) mutable {
+void Requests::status_counts(const Asker& asker, StatusAnswer so_far, std::string batch) {
+  ask(asker, Count{asker.tenant, std::move(batch)},
+      [this, asker, so_far = std::move(so_far)](Reply reply) mutable {
         so_far.counts = std::get<CountReply>(reply).counts;
-        answer(peer, id, std::move(so_far));
+        answer(asker, std::move(so_far));
       });
 }
 

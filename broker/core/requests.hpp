@@ -24,26 +24,22 @@ class Requests {
         dispatcher_(dispatcher),
         doorbell_(doorbell) {}
 
-  void fetch(const Peer& peer, std::uint64_t id, Fetch fetch);
-  void acknowledge(const Peer& peer, std::uint64_t id, Acknowledge acknowledge);
+  void fetch(const Asker& asker, Fetch fetch);
+  void acknowledge(const Asker& asker, Acknowledge acknowledge);
   // Needs no ledger: what a session watches is part of the session and ends with it.
-  void watch(const Peer& peer, std::uint64_t id, Watch watch);
-  void cancel(const Peer& peer, std::uint64_t id, Cancel cancel);
-  void retry(const Peer& peer, std::uint64_t id, Retry retry);
-  void status(const Peer& peer, std::uint64_t id, StatusRequest request, bool draining);
+  void watch(const Asker& asker, Watch watch);
+  void cancel(const Asker& asker, Cancel cancel);
+  void retry(const Asker& asker, Retry retry);
+  void status(const Asker& asker, StatusRequest request, bool draining);
 
  private:
-  void ask(const Peer& peer, std::uint64_t id, Operation operation,
-           std::function<void(Reply)> then);
-  void answer(const Peer& peer, std::uint64_t id, Message message);
-  void cancel_more(const Peer& peer, std::uint64_t id, Cancel cancel, Cancelled so_far);
-  void retry_more(const Peer& peer, std::uint64_t id, Retry retry, std::uint64_t after,
-                  Retried so_far);
-  void status_of_job(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
-                     StatusRequest request);
-  void status_of_stream(const Peer& peer, std::uint64_t id, StatusAnswer so_far,
-                        StatusRequest request);
-  void status_counts(const Peer& peer, std::uint64_t id, StatusAnswer so_far, std::string batch);
+  void ask(const Asker& asker, Operation operation, std::function<void(Reply)> then);
+  void answer(const Asker& asker, Message message);
+  void cancel_more(const Asker& asker, Cancel cancel, Cancelled so_far);
+  void retry_more(const Asker& asker, Retry retry, std::uint64_t after, Retried so_far);
+  void status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequest request);
+  void status_of_stream(const Asker& asker, StatusAnswer so_far, StatusRequest request);
+  void status_counts(const Asker& asker, StatusAnswer so_far, std::string batch);
 
   Outbox& out_;
   Sessions& sessions_;

@@ -15,7 +15,7 @@ Welcome Sessions::welcome() const {
   return welcome;
 }
 
-Status Sessions::open(const Peer& peer, const Hello& hello) {
+Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   const auto role = peer.endpoint == Endpoint::engine ? Role::engine : Role::client;
   if (hello.role != role) {
     return fail(Code::unexpected_message,
@@ -38,6 +38,8 @@ Status Sessions::open(const Peer& peer, const Hello& hello) {
   }
   auto& session = sessions_[peer];
   session.watched.clear();  // after a hello the client asks again for what it watches
+  session.key = who.key;
+  session.tenant = who.tenant;
   session.name = hello.name;
   session.software = hello.software;
   session.heard_us = out_.now().mono_us;
@@ -62,11 +64,16 @@ bool Sessions::make_room() {
   return true;
 }
 
-Session* Sessions::heard(const Peer& peer) {
+Session* Sessions::find(const Peer& peer) {
   const auto found = sessions_.find(peer);
-  if (found == sessions_.end()) return nullptr;
-  found->second.heard_us = out_.now().mono_us;
-  return &found->second;
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+Session* Sessions::heard(const Peer& peer, const std::string& key) {
+  Session* session = find(peer);
+  if (session == nullptr || session->key != key) return nullptr;
+  session->heard_us = out_.now().mono_us;
+  return session;
 }
 
 void Sessions::tick() {

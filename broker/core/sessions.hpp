@@ -13,10 +13,18 @@ namespace millrace::broker {
 
 struct Session {
   std::string name, software;
+  std::string key;     // of its connection; empty: there are no keys
+  std::string tenant;  // of the key
   std::uint32_t version = protocol_version;
   std::int64_t heard_us = 0;
   std::uint32_t requests = 0;     // accepted and not answered
   std::set<std::string> watched;  // it gets the partials of these streams' jobs
+};
+
+struct Asker {  // who waits for the answer to a request
+  Peer peer;
+  std::uint64_t id = 0;  // of the request
+  std::string tenant;
 };
 
 class Sessions {
@@ -25,10 +33,12 @@ class Sessions {
 
   // Checks role and version, opens the session and sends Welcome. Errors: unexpected_message,
   // unsupported_version, overloaded.
-  Status open(const Peer& peer, const Hello& hello);
+  Status open(const Peer& peer, const Hello& hello, const Grant& who);
   Welcome welcome() const;
-  // Records that the peer was heard and returns its session; null where none is open.
-  Session* heard(const Peer& peer);
+  // Records that the peer was heard and returns its session; null where none is open. A session
+  // belongs to the key that opened it: another key on the same route has none.
+  Session* heard(const Peer& peer, const std::string& key);
+  Session* find(const Peer& peer);
   void close(const Peer& peer) { sessions_.erase(peer); }
   void tick();  // ends sessions that were silent for too long
   std::size_t size() const { return sessions_.size(); }

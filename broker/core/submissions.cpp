@@ -48,12 +48,12 @@ JobColumns columns_of(const Body& job, bool match_kv) {
 }
 
 struct Submissions::Pending {
-  Peer peer;
-  std::uint64_t id = 0, bytes = 0;
+  Asker asker;
+  std::uint64_t bytes = 0;
   std::vector<Item> items;
   std::vector<SubmitAnswer> answers;
 
-  bool pushed() const { return peer.endpoint == Endpoint::push; }
+  bool pushed() const { return asker.peer.endpoint == Endpoint::push; }
   void refuse(std::size_t i, Error error) {
     answers[i].error = std::move(error);
     answers[i].waits.clear();
@@ -65,7 +65,8 @@ struct Submissions::Pending {
 namespace {
 
 // Decodes a job and checks all that does not depend on the ledger. The error refuses the job.
-Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_t now_us) {
+Result<Item> prepare(const std::string& tenant, Body body, const Models& models, bool match_kv,
+                     std::int64_t now_us) {
   if (body.size() > limits::job_bytes) {
     return fail(Code::too_large,
                 "the job has " + std::to_string(body.size()) + " bytes, the limit is " +
@@ -78,7 +79,7 @@ Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_
   std::string hash = canonical_hash(body);
   Item item;
   item.custom_id = job.custom_id;
-  if (!models.known(job.model)) {
+  if (!models.known(tenant, job.model)) {
     item.unless_known =
         Error{Code::unknown_model, "model: no engine has ever served \"" + job.model + "\" here",
               "check the name with `millrace status`, start an engine for it, or give \"*\""};
@@ -90,7 +91,7 @@ Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_
               "give a later deadline, or none"};
   }
   SubmitJob operation;
-  operation.tenant = default_tenant;
+  operation.tenant = tenant;
   operation.id = job.id.empty() ? hash : job.id;
   operation.hash = std::move(hash);
   operation.labels = labels_of(decoded);
@@ -111,7 +112,8 @@ Result<Item> prepare(Body body, const Models& models, bool match_kv, std::int64_
 
 }  // namespace
 
-void Submissions::submit(const Peer& peer, std::uint64_t id, Submit submit) {
+void Submissions::submit(const Asker& asker, Submit submit) {
+  const auto& [peer, id, tenant] = asker;
   if (submit.jobs.size() > limits::jobs_per_submit) {
     return out_.refuse(
         peer, id,
@@ -127,17 +129,16 @@ void Submissions::submit(const Peer& peer, std::uint64_t id, Submit submit) {
          "wait a little and send the message again"});
   }
   if (!sessions_.begin(peer, id)) return;
-  begin(peer, id, std::move(submit));
+  begin(asker, std::move(submit));
 }
 
-void Submissions::push(Submit submit) {
-  begin(Peer{Endpoint::push, {}}, 0, std::move(submit));
+void Submissions::push(const std::string& tenant, Submit submit) {
+  begin({Peer{Endpoint::push, {}}, 0, tenant}, std::move(submit));
 }
 
-void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
+void Submissions::begin(const Asker& asker, Submit submit) {
   auto pending = std::make_shared<Pending>();
-  pending->peer = peer;
-  pending->id = id;
+  pending->asker = asker;
   pending->items.resize(submit.jobs.size());
   pending->answers.resize(submit.jobs.size());
   struct {
@@ -145,7 +146,8 @@ void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
   } last;  // of the previous job: most jobs of a message ask for the same
   for (std::size_t i = 0; i < submit.jobs.size(); ++i) {
     pending->bytes += submit.jobs[i].size();
-    auto item = prepare(std::move(submit.jobs[i]), models_, config_.match_kv, out_.now().unix_us);
+    auto item = prepare(asker.tenant, std::move(submit.jobs[i]), models_, config_.match_kv,
+                        out_.now().unix_us);
     if (!item) {
       pending->refuse(i, std::move(item.error()));
       continue;
@@ -153,7 +155,7 @@ void Submissions::begin(const Peer& peer, std::uint64_t id, Submit submit) {
     pending->answers[i].job = item->operation->id;
     const SubmitJob& job = *item->operation;
     if (i == 0 || job.model != last.model || job.kv != last.kv) {
-      last = {job.model, job.kv, waiting_for(engines_, job.model, job.kv)};
+      last = {job.model, job.kv, waiting_for(engines_, asker.tenant, job.model, job.kv)};
     }
     pending->answers[i].waits = last.waits;
     pending->items[i] = std::move(*item);
@@ -171,7 +173,7 @@ void Submissions::ask_known(const std::shared_ptr<Pending>& pending) {
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < pending->items.size(); ++i) {
     if (!pending->items[i].unless_known) continue;
-    operations.push_back(GetJob{default_tenant, pending->items[i].operation->id});
+    operations.push_back(GetJob{pending->asker.tenant, pending->items[i].operation->id});
     asked.push_back(i);
   }
   if (operations.empty()) return store(pending);
@@ -241,7 +243,7 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       pending.items[asked[k]].operation.reset();
     }
   }
-  if (queued) on_queued_();
+  if (queued) on_queued_(pending.asker.tenant);
 }
 
 void Submissions::answer(Pending& pending) {
@@ -251,19 +253,21 @@ void Submissions::answer(Pending& pending) {
     if (answer.error) ++out_.counters().refused_jobs;
   }
   if (!pending.pushed()) {
-    sessions_.end(pending.peer);
-    return out_.send(pending.peer, pending.id, Submitted{std::move(pending.answers)});
+    sessions_.end(pending.asker.peer);
+    return out_.send(pending.asker.peer, pending.asker.id, Submitted{std::move(pending.answers)});
   }
   for (std::size_t i = 0; i < pending.answers.size(); ++i) {
     auto& answer = pending.answers[i];
-    if (answer.error) reject(answer.job, pending.items[i].custom_id, std::move(*answer.error));
+    if (!answer.error) continue;
+    reject(pending.asker.tenant, answer.job, pending.items[i].custom_id, std::move(*answer.error));
   }
 }
 
-void Submissions::reject(const std::string& job, const std::string& custom_id, Error error) {
+void Submissions::reject(const std::string& tenant, const std::string& job,
+                         const std::string& custom_id, Error error) {
   const auto text = error.text();
   ++jobs_;  // rejections count until their commit, so that many of them make producers wait
-  Append append{default_tenant, rejected_stream, job,
+  Append append{tenant, rejected_stream, job,
                 published_refusal(job, custom_id, std::move(error), out_.now().unix_us)};
   out_.ask_one(std::move(append), [this, text](Result<Reply> reply) {
     --jobs_;

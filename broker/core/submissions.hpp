@@ -27,7 +27,8 @@ JobColumns columns_of(const Body& job, bool match_kv);
 class Submissions {
  public:
   Submissions(Outbox& out, const CoreConfig& config, Sessions& sessions, Models& models,
-              const EngineTable& engines, Doorbell& doorbell, std::function<void()> on_queued)
+              const EngineTable& engines, Doorbell& doorbell,
+              std::function<void(const std::string& tenant)> on_queued)
       : out_(out),
         config_(config),
         sessions_(sessions),
@@ -37,9 +38,10 @@ class Submissions {
         on_queued_(std::move(on_queued)) {}
 
   // Answers with Submitted after the commit, or with Refused: limit_exceeded, overloaded.
-  void submit(const Peer& peer, std::uint64_t id, Submit submit);
-  void push(Submit submit);
-  void reject(const std::string& job, const std::string& custom_id, Error error);
+  void submit(const Asker& asker, Submit submit);
+  void push(const std::string& tenant, Submit submit);
+  void reject(const std::string& tenant, const std::string& job, const std::string& custom_id,
+              Error error);
   // False while the jobs that wait for their commit have reached their limit.
   bool has_room() const { return jobs_ < config_.pending_jobs && bytes_ < config_.pending_bytes; }
   // False: leave pushed jobs in their socket, so that their producers have to wait.
@@ -50,7 +52,7 @@ class Submissions {
 
  private:
   struct Pending;  // one message
-  void begin(const Peer& peer, std::uint64_t id, Submit submit);
+  void begin(const Asker& asker, Submit submit);
   void ask_known(const std::shared_ptr<Pending>& pending);
   void store(const std::shared_ptr<Pending>& pending);
   void stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies);
@@ -65,7 +67,7 @@ class Submissions {
   Models& models_;
   const EngineTable& engines_;
   Doorbell& doorbell_;
-  std::function<void()> on_queued_;
+  std::function<void(const std::string& tenant)> on_queued_;
   std::uint64_t jobs_ = 0, bytes_ = 0;  // of messages that are not yet answered, and rejections
   std::vector<std::shared_ptr<Pending>> kept_;
   std::int64_t kept_us_ = 0;  // when the first of them was kept

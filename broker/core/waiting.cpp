@@ -6,12 +6,13 @@
 
 namespace millrace::broker {
 
-std::string waiting_for(const EngineTable& engines, const std::string& model,
-                        const std::string& kv) {
+std::string waiting_for(const EngineTable& engines, const std::string& tenant,
+                        const std::string& model, const std::string& kv) {
   const std::string of_model = model == "*" ? "" : " of model " + model;
   bool some = false;
   std::set<std::string> policies;
   for (const auto& [id, engine] : engines.all()) {
+    if (!engine.works_for(tenant)) continue;
     if (!engine.peer || !engine.joined || (model != "*" && engine.profile.facts.model != model))
       continue;
     if (kv.empty() || engine.runs(kv)) return {};

@@ -6,9 +6,9 @@
 
 namespace millrace::broker {
 
-// Empty where a connected engine could run the job; otherwise a text that says what is missing and
-// which policies the engines of that model run. `kv` is as in SubmitJob.
-std::string waiting_for(const EngineTable& engines, const std::string& model,
-                        const std::string& kv);
+// Empty where a connected engine that works for the tenant could run the job; otherwise a text that
+// says what is missing and which policies the engines of that model run. `kv` is as in SubmitJob.
+std::string waiting_for(const EngineTable& engines, const std::string& tenant,
+                        const std::string& model, const std::string& kv);
 
 }  // namespace millrace::broker

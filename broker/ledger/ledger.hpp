@@ -1,7 +1,7 @@
 #pragma once
-// The ledger stores jobs, leases, results, streams and batches. It has sixteen operations. Each is
-// a transaction that depends on the state it finds and on the lease it names; `apply` carries out
-// many in one durable commit (group commit) and answers each, in order. An operation that is
+// The ledger stores jobs, leases, results, streams and batches. It has seventeen operations. Each
+// is a transaction that depends on the state it finds and on the lease it names; `apply` carries
+// out many in one durable commit (group commit) and answers each, in order. An operation that is
 // refused changes nothing and does not affect the others.
 //
 // Every key starts with the tenant. Streams number their entries from 1 without gaps; a job's end,
@@ -159,6 +159,7 @@ struct GiveBack {
 };
 struct GiveBackReply {
   std::vector<std::string> returned;  // ids of the jobs that are queued again
+  std::vector<std::string> tenants;   // theirs, each once
   std::vector<FinishReply> ended;     // jobs that failed (out of attempts) or were cancelled
 };
 
@@ -309,12 +310,24 @@ struct CountReply {
   std::vector<SuspectQueue> suspects;  // of the tenant, sorted by model and policy
 };
 
-using Operation =
-    std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs, CancelJobs,
-                 RetryJobs, ReadStream, ListStreams, MoveCursor, TrimStream, Append, GetJob, Count>;
-using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
-                           FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
-                           ListStreamsReply, MoveCursorReply, TrimReply, GetJobReply, CountReply>;
+// Lists all tenants that have a job or a stream, in order, with what their queues hold.
+struct ListTenants {};
+struct TenantInfo {
+  std::string tenant;
+  std::uint64_t queued = 0;  // jobs, suspects included
+  std::vector<SuspectQueue> suspects;
+};
+struct ListTenantsReply {
+  std::vector<TenantInfo> tenants;
+};
+
+using Operation = std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
+                               CancelJobs, RetryJobs, ReadStream, ListStreams, MoveCursor,
+                               TrimStream, Append, GetJob, Count, ListTenants>;
+using Reply =
+    std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply, FindLapsedReply,
+                 ExpireReply, CancelReply, RetryReply, ReadStreamReply, ListStreamsReply,
+                 MoveCursorReply, TrimReply, GetJobReply, CountReply, ListTenantsReply>;
 
 // Whether an error of `apply` or `idle` leaves the ledger usable.
 inline bool may_try_again(const Error& error) {

@@ -48,7 +48,7 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
 }  // namespace
 
 bool only_reads(const Operation& op) {
-  return is_any<FindLapsed, ReadStream, ListStreams, GetJob, Count>(op);
+  return is_any<FindLapsed, ReadStream, ListStreams, GetJob, Count, ListTenants>(op);
 }
 bool brings_work(const Operation& op) {
   return is_any<SubmitJob, Append>(op);
@@ -211,6 +211,9 @@ void LedgerRules::give_back(LeasedJob held, const GiveBack& op, bool proven, Giv
   } else {
     transitions_.put_back(job);
     reply.returned.push_back(job.job);
+    if (std::ranges::find(reply.tenants, job.tenant) == reply.tenants.end()) {
+      reply.tenants.push_back(job.tenant);
+    }
   }
 }
 

@@ -65,6 +65,7 @@ class LedgerRules {
   Result<Reply> carry_out(const Append& op);
   Result<Reply> carry_out(const GetJob& op);
   Result<Reply> carry_out(const Count& op);
+  Result<Reply> carry_out(const ListTenants& op);
 
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);

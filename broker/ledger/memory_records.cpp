@@ -164,15 +164,30 @@ std::vector<SuspectQueue> MemoryRecords::suspect_queues(const std::string& tenan
 
 void MemoryRecords::add_count(const std::string& tenant, const std::string& batch, JobState state,
                               std::int64_t change) {
-  counts_[{tenant, batch}][static_cast<std::size_t>(state)] += change;
-  note_undo([this, tenant, batch, state, change] {
-    counts_[{tenant, batch}][static_cast<std::size_t>(state)] -= change;
+  const auto [it, fresh] = counts_.try_emplace({tenant, batch});
+  it->second[static_cast<std::size_t>(state)] += change;
+  note_undo([this, tenant, batch, state, change, fresh] {
+    if (fresh) {
+      counts_.erase({tenant, batch});
+    } else {
+      counts_[{tenant, batch}][static_cast<std::size_t>(state)] -= change;
+    }
   });
 }
 
 StateCounts MemoryRecords::counts(const std::string& tenant, const std::string& batch) {
   const auto it = counts_.find({tenant, batch});
   return it == counts_.end() ? StateCounts{} : it->second;
+}
+
+std::optional<std::string> MemoryRecords::next_tenant(const std::string& after) {
+  const Key past(after + '\0', "");  // greater than every key of `after`
+  std::optional<std::string> next;
+  if (const auto it = counts_.lower_bound(past); it != counts_.end()) next = it->first.first;
+  if (const auto it = streams_.lower_bound(past); it != streams_.end()) {
+    if (!next || it->first.first < *next) next = it->first.first;
+  }
+  return next;
 }
 
 // ---- leases

@@ -46,6 +46,7 @@ class MemoryRecords final : public Records {
   void add_count(const std::string& tenant, const std::string& batch, JobState state,
                  std::int64_t change) override;
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
+  std::optional<std::string> next_tenant(const std::string& after) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;

@@ -136,6 +136,8 @@ class Records {
   virtual void add_count(const std::string& tenant, const std::string& batch, JobState state,
                          std::int64_t change) = 0;
   virtual StateCounts counts(const std::string& tenant, const std::string& batch) = 0;
+  // The first tenant, by name, after `after` that has counts or a stream.
+  virtual std::optional<std::string> next_tenant(const std::string& after) = 0;
 
   // ---- leases
   virtual void insert_lease(LeaseRecord& lease) = 0;  // gives it an id that was never used

@@ -66,6 +66,9 @@ SqliteRecords::SqliteRecords(Database& database)
                  "ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs"),
       select_counts_(database,
                      "SELECT state, jobs FROM job_counts WHERE tenant = ?1 AND batch = ?2"),
+      select_tenant_(database,
+                     "SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM job_counts WHERE "
+                     "tenant > ?1 UNION ALL SELECT min(tenant) FROM streams WHERE tenant > ?1)"),
       select_lease_(database, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.lease = ?1"),
       insert_lease_(database, "INSERT INTO leases VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
       update_lease_(database, "UPDATE leases SET until_us = ?2 WHERE lease = ?1"),
@@ -276,6 +279,14 @@ StateCounts SqliteRecords::counts(const std::string& tenant, const std::string& 
     if (state < out.size()) out[state] = s.integer(1);
   }
   return out;
+}
+
+// Looks the next name up in the primary keys, so that the time follows the number of tenants and
+// not that of their batches.
+std::optional<std::string> SqliteRecords::next_tenant(const std::string& after) {
+  flush_streams();
+  if (!select_tenant_.run(after) || select_tenant_.null(0)) return std::nullopt;
+  return select_tenant_.text(0);
 }
 
 }  // namespace millrace::broker

@@ -46,6 +46,7 @@ class SqliteRecords final : public Records {
   void add_count(const std::string& tenant, const std::string& batch, JobState state,
                  std::int64_t change) override;
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
+  std::optional<std::string> next_tenant(const std::string& after) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;
@@ -104,7 +105,7 @@ class SqliteRecords final : public Records {
   Statement select_due_, select_batch_;
   Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_;
   std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
-  Statement add_count_, select_counts_;
+  Statement add_count_, select_counts_, select_tenant_;
   Statement select_lease_, insert_lease_, update_lease_, delete_lease_, count_leases_;
   Statement select_leases_, select_leases_until_, select_leases_of_engine_;
   Statement select_leased_, select_renewed_, select_claimable_;

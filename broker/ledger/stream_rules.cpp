@@ -112,4 +112,14 @@ Result<Reply> LedgerRules::carry_out(const Count& op) {
   return reply;
 }
 
+Result<Reply> LedgerRules::carry_out(const ListTenants&) {
+  transitions_.flush();
+  ListTenantsReply reply;
+  for (auto tenant = records_.next_tenant(""); tenant; tenant = records_.next_tenant(*tenant)) {
+    const auto queued = static_cast<std::uint64_t>(records_.counts(*tenant, "")[0]);
+    reply.tenants.push_back({*tenant, queued, records_.suspect_queues(*tenant)});
+  }
+  return reply;
+}
+
 }  // namespace millrace::broker

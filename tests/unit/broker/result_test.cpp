@@ -98,6 +98,7 @@ TEST(PublishedResult, OfAJobWithDamagedLabelsIsAFailureThatNamesTheDamage) {
     damaged.stream = "results";
     damaged.labels = labels;
     ASSERT_TRUE(world.ask(damaged));
+    world.advance_ms(1000);  // the broker sees that somebody else has queued a job
     world.join_engine("e", 1);
     const LeaseId lease = world.leases("e").at(0).lease;
     world.say(World::engine("e"), Ends{{completed(lease)}});

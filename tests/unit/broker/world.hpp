@@ -92,7 +92,9 @@ class World {
   static Peer engine(const std::string& name) { return {Endpoint::engine, name}; }
 
   void say(const Peer& peer, Message message, std::uint64_t id = 0) {
-    feed(Received{peer, Envelope{id, std::move(message)}, 0});
+    const auto key = keys.find(peer);
+    feed(Received{peer, Envelope{id, std::move(message)}, 0,
+                  key == keys.end() ? std::string() : key->second});
   }
   void join_client(const std::string& name) {
     Hello hello;
@@ -177,6 +179,7 @@ class World {
   Now now() const { return {mono_us, unix_us}; }
 
   bool hold_commits = false;
+  std::map<Peer, std::string> keys;  // of the connections; none: ""
   std::int64_t mono_us = 1'000'000, unix_us = 1'700'000'000'000'000;
   std::vector<Ring> rings;
   std::vector<Note> notes;

@@ -100,6 +100,30 @@ TEST_P(LedgerTest, TenantsDoNotSeeEachOther) {
   EXPECT_EQ(expect<CountReply>(Count{"other", ""}).counts.leased, 1u);
 }
 
+TEST_P(LedgerTest, ListsTenantsWithTheirQueues) {
+  EXPECT_TRUE(expect<ListTenantsReply>(ListTenants{}).tenants.empty());
+  submit(job("a"));
+  for (const std::string id : {"b", "c"}) {
+    SubmitJob other = job(id);
+    other.tenant = "other";
+    submit(other);
+  }
+  expect<FinishReply>(Append{"stream only", "log", "x", "body"});
+  Claim op = claim(1);
+  op.tenant = "other";
+  const LeaseId lease = expect<ClaimReply>(op).jobs.at(0).lease;
+  expect<GiveBackReply>(GiveBack{{lease}, Blame::died, ""});
+  const auto tenants = expect<ListTenantsReply>(ListTenants{}).tenants;
+  ASSERT_EQ(tenants.size(), 3u);
+  std::map<std::string, std::uint64_t> queued;
+  for (const TenantInfo& one : tenants) queued[one.tenant] = one.queued;
+  EXPECT_EQ(queued,
+            (std::map<std::string, std::uint64_t>{{tenant, 1}, {"other", 2}, {"stream only", 0}}));
+  for (const TenantInfo& one : tenants) {
+    EXPECT_EQ(one.suspects.size(), one.tenant == "other" ? 1u : 0u) << one.tenant;
+  }
+}
+
 TEST_P(LedgerTest, ClaimsFollowPriorityThenSubmission) {
   for (const auto& [id, priority] : std::vector<std::pair<std::string, std::uint32_t>>{
            {"c1", 2}, {"d1", 4}, {"a1", 0}, {"c2", 2}, {"a2", 0}}) {

@@ -66,6 +66,9 @@ class ForwardingRecords : public Records {
   StateCounts counts(const std::string& tenant, const std::string& batch) override {
     return step() ? to_.counts(tenant, batch) : StateCounts{};
   }
+  std::optional<std::string> next_tenant(const std::string& after) override {
+    return step() ? to_.next_tenant(after) : std::nullopt;
+  }
 
   void insert_lease(LeaseRecord& lease) override {
     if (step()) to_.insert_lease(lease);

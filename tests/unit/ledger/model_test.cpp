@@ -41,6 +41,7 @@ struct Printer {
   }
   void operator()(const GiveBackReply& r) {
     for (const auto& id : r.returned) out << id << " ";
+    for (const auto& who : r.tenants) out << "of " << who << " ";
     ends(r.ended);
   }
   void operator()(const FindLapsedReply& r) { leases(r.leases); }
@@ -77,6 +78,13 @@ struct Printer {
         << c.cancelled << "," << c.expired;
     for (const auto& queue : r.suspects) {
       out << " " << queue.model << "/" << queue.kv << "/" << queue.jobs << "/" << queue.oldest_us;
+    }
+  }
+  void operator()(const ListTenantsReply& r) {
+    for (const TenantInfo& t : r.tenants) {
+      out << t.tenant << " " << t.queued;
+      for (const auto& queue : t.suspects) out << "/" << queue.model << "/" << queue.jobs;
+      out << ";";
     }
   }
 };
@@ -193,7 +201,7 @@ class Generator {
     return op;
   }
   Operation question() {
-    switch (below(5)) {
+    switch (below(6)) {
       case 0:
         return GetJob{who(), id()};
       case 1:
@@ -202,6 +210,8 @@ class Generator {
         return FindLapsed{now(), {engine()}, below(5) == 0};
       case 3:
         return ListStreams{who(), below(2) == 0 ? "" : "results", 1 + below(2)};
+      case 4:
+        return ListTenants{};
       default:
         return Append{who(), stream(), id(), text()};
     }
