@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "schemas/base/check_field.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/describe.hpp"
 #include "schemas/job_values.hpp"
@@ -208,6 +209,9 @@ template <std::size_t index>
 Result<Message> read_alternative(Reader& in, const Path& path) {
   std::variant_alternative_t<index, Message> message;
   MILLRACE_TRY(read_map(in, path, message));
+  FieldChecker checker(path.text() + ".");
+  fields(checker, std::as_const(message));
+  MILLRACE_TRY(std::move(checker).take());
   return Message(std::move(message));
 }
 

@@ -7,6 +7,8 @@
 //   v.optional_body(name, member, what, about)  the same, may be absent
 //   v.bodies(name, member, what, about)         a list of such maps
 //
+// Every string of a message that the broker keeps has a form, which limits its bytes.
+//
 // Thread safety: pure functions.
 #include <array>
 #include <string_view>
@@ -82,15 +84,19 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "counted or answered, and some may be missed: the result is complete by itself."},
 }};
 
+// The forms of names and ids in messages to the broker.
+inline constexpr Label short_label{limits::id_bytes}, short_name{limits::id_bytes, true};
+
 // ---- sessions
 void fields(auto& v, Is<Hello> auto& m) {
   v.field("role", m.role, "what this side is");
-  v.field("name", m.name, "a name for people: host and process");
-  v.field("software", m.software, "the name and version of the program");
+  v.field("name", m.name, short_label, "a name for people: host and process");
+  v.field("software", m.software, short_label, "the name and version of the program");
   v.field("version_min", m.version_min, "the lowest protocol version that this side speaks");
   v.field("version_max", m.version_max, "the highest");
-  v.field("capabilities", m.capabilities, "names of optional features; ignore unknown ones");
-  v.field("instance", m.instance,
+  v.field("capabilities", m.capabilities, Labels{limits::capabilities, limits::id_bytes},
+          "names of optional features; ignore unknown ones");
+  v.field("instance", m.instance, short_label,
           "engines: a random id of this process, the same over all its reconnections, because "
           "leases belong to it; engines must give it");
   fields(v, m.engine);
@@ -113,7 +119,7 @@ void fields(auto& v, Is<Refused> auto& m) {
   v.required("error", m.error, "why, and what to do");
 }
 void fields(auto& v, Is<Goodbye> auto& m) {
-  v.field("reason", m.reason, "the reason, for people");
+  v.field("reason", m.reason, Text{limits::error_text_bytes}, "the reason, for people");
 }
 
 // ---- producers
@@ -133,8 +139,8 @@ void fields(auto& v, Is<Submitted> auto& m) {
   v.required("answers", m.answers, "one answer for each job");
 }
 void fields(auto& v, Is<Cancel> auto& m) {
-  v.field("jobs", m.jobs, "job ids");
-  v.field("batch", m.batch, "a batch, in place of ids");
+  v.field("jobs", m.jobs, Labels{limits::list_items, limits::id_bytes}, "job ids");
+  v.field("batch", m.batch, short_label, "a batch, in place of ids");
 }
 void fields(auto& v, Is<Cancelled> auto& m) {
   v.field("cancelled", m.cancelled, "these were queued and ended at once");
@@ -143,8 +149,8 @@ void fields(auto& v, Is<Cancelled> auto& m) {
   v.field("unknown", m.unknown, "these do not exist");
 }
 void fields(auto& v, Is<Retry> auto& m) {
-  v.field("jobs", m.jobs, "job ids");
-  v.field("batch", m.batch, "a batch, in place of ids");
+  v.field("jobs", m.jobs, Labels{limits::list_items, limits::id_bytes}, "job ids");
+  v.field("batch", m.batch, short_label, "a batch, in place of ids");
 }
 void fields(auto& v, Is<Retried> auto& m) {
   v.field("retried", m.retried, "these are queued again");
@@ -160,9 +166,9 @@ void fields(auto& v, Is<JobCounts> auto& m) {
   v.field("expired", m.expired, "jobs whose deadline passed");
 }
 void fields(auto& v, Is<StatusRequest> auto& m) {
-  v.field("job", m.job, "a job's id");
-  v.field("batch", m.batch, "a batch's name");
-  v.field("stream", m.stream, "a stream's name");
+  v.field("job", m.job, short_label, "a job's id");
+  v.field("batch", m.batch, short_label, "a batch's name");
+  v.field("stream", m.stream, short_label, "a stream's name");
 }
 void fields(auto& v, Is<EngineInfo> auto& m) {
   v.field("name", m.name, "a name for people");
@@ -193,12 +199,12 @@ void fields(auto& v, Is<StatusAnswer> auto& m) {
 
 // ---- readers
 void fields(auto& v, Is<Fetch> auto& m) {
-  v.field("stream", m.stream, "the stream's name");
-  v.field("epoch", m.epoch,
+  v.field("stream", m.stream, short_name, "the stream's name");
+  v.field("epoch", m.epoch, short_label,
           "the epoch that the reader knows, and another one is refused (`epoch_changed`); empty: "
           "any");
   v.field("from", m.from, "the first number wanted; 0: the one after the cursor");
-  v.field("cursor", m.cursor, "the name of a cursor, see `acknowledge`");
+  v.field("cursor", m.cursor, short_label, "the name of a cursor, see `acknowledge`");
   v.field("max_entries", m.max_entries, "the most entries wanted");
   v.field("max_bytes", m.max_bytes, "the most bytes wanted; one entry is given whatever its size");
 }
@@ -222,15 +228,15 @@ void fields(auto& v, Is<Trimmed> auto& m) {
   v.required("first", m.first, "the first number that is kept: fetch from there");
 }
 void fields(auto& v, Is<Acknowledge> auto& m) {
-  v.required("stream", m.stream, "the stream's name");
-  v.required("cursor", m.cursor, "the cursor's name; a new name makes a new cursor");
+  v.required("stream", m.stream, short_name, "the stream's name");
+  v.required("cursor", m.cursor, short_name, "the cursor's name; a new name makes a new cursor");
   v.required("number", m.number, "the last number that the reader is done with");
 }
 void fields(auto& v, Is<Acknowledged> auto& m) {
   v.required("number", m.number, "the cursor's number now; it never goes back");
 }
 void fields(auto& v, Is<Watch> auto& m) {
-  v.field("stream", m.stream, "the stream's name, up to 256 bytes; a session watches up to 64");
+  v.field("stream", m.stream, short_name, "the stream's name; a session watches up to 64");
   v.field("on", m.on, "false: send no more of them");
 }
 void fields(auto& v, Is<Watching> auto& m) {

@@ -76,12 +76,14 @@ void fields(auto& v, Is<EngineTimes> auto& m) {
 }
 
 void fields(auto& v, Is<EngineFacts> auto& m) {
-  v.field("model", m.model, "the model's id, the name that jobs give");
-  v.field("fingerprint", m.fingerprint,
+  constexpr Label label{limits::id_bytes};
+  v.field("model", m.model, label, "the model's id, the name that jobs give");
+  v.field("fingerprint", m.fingerprint, label,
           "the numeric fingerprint: engines with equal ones give equal bits for equal jobs");
-  v.field("math", m.math, "`exact` or `fast`");
-  v.field("kv_policy", m.kv_policy, "the KV policy as the engine was given it or chose it");
-  v.field("kv", m.kv, "the KV policy by layer");
+  v.field("math", m.math, label, "`exact` or `fast`");
+  v.field("kv_policy", m.kv_policy, Label{limits::kv_bytes},
+          "the KV policy as the engine was given it or chose it");
+  v.field("kv", m.kv, Label{limits::kv_bytes}, "the KV policy by layer");
   v.field("kv_bytes_per_token", m.kv_bytes_per_token,
           "the bytes of all layers' keys and values of one token; 0: unknown");
   v.field("kv_compression", m.kv_compression,
@@ -102,20 +104,21 @@ void fields(auto& v, Is<SuggestedSampling> auto& m) {
 }
 
 void fields(auto& v, Is<EngineProfile> auto& m) {
+  constexpr Text for_people{limits::error_text_bytes};
   fields(v, m.facts);
-  v.field("label", m.label, "what the model's file calls itself, for people");
-  v.field("layer_path", m.layer_path,
+  v.field("label", m.label, for_people, "what the model's file calls itself, for people");
+  v.field("layer_path", m.layer_path, for_people,
           "in how many launches a step runs the layers, and why, for people");
-  v.field("kv_memory", m.kv_memory,
+  v.field("kv_memory", m.kv_memory, for_people,
           "the tokens that the KV memory holds for the layers of each window, for people; empty: "
           "all layers hold the same tokens");
-  v.field("kv_policies", m.kv_policies, Items{limits::kv_policies_per_engine},
+  v.field("kv_policies", m.kv_policies, Labels{limits::kv_policies_per_engine, limits::kv_bytes},
           "the KV policies that the engine answers to: as given or chosen, by layer, and under "
           "other names that mean the same");
   v.field("suggested_sampling", m.suggested_sampling,
           "the sampling that the model's file suggests, which a job gets with `sampling: model`; "
           "empty: none");
-  v.field("suggested_sampling_error", m.suggested_sampling_error,
+  v.field("suggested_sampling_error", m.suggested_sampling_error, for_people,
           "why the suggestion of the model's file cannot be used; empty: it can, or there is none");
 }
 

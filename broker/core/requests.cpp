@@ -18,12 +18,6 @@ Status check_named(const char* what, const std::vector<std::string>& jobs,
                                   : "both jobs and a batch are named"),
                 "name either jobs or one batch");
   }
-  if (jobs.size() > limits::jobs_per_submit) {
-    return fail(Code::limit_exceeded,
-                std::string(what) + ": " + std::to_string(jobs.size()) +
-                    " jobs in one message, the limit is " + std::to_string(limits::jobs_per_submit),
-                "send several messages, or name the batch");
-  }
   return {};
 }
 
@@ -43,31 +37,7 @@ void Requests::ask(const Asker& asker, Operation operation, std::function<void(R
   });
 }
 
-void Requests::fetch(const Asker& asker, Fetch fetch) {
-  if (!sessions_.begin(asker.peer, asker.id)) return;
-  ReadStream read;
-  read.tenant = asker.tenant;
-  read.stream = fetch.stream;
-  read.epoch = std::move(fetch.epoch);
-  read.from = fetch.from;
-  read.cursor = std::move(fetch.cursor);
-  read.max_entries = std::clamp(fetch.max_entries, 1u, limits::fetch_entries);
-  read.max_bytes = std::clamp<std::uint64_t>(fetch.max_bytes, 1, limits::fetch_bytes);
-  ask(asker, std::move(read), [this, asker, stream = std::move(fetch.stream)](Reply reply) mutable {
-    auto* r = std::get_if<ReadStreamReply>(&reply);
-    if (r->trimmed) return answer(asker, Trimmed{std::move(stream), r->epoch, r->first});
-    answer(asker,
-           Data{std::move(stream), std::move(r->epoch), r->first, r->high, std::move(r->entries)});
-  });
-}
-
 void Requests::acknowledge(const Asker& asker, Acknowledge acknowledge) {
-  if (acknowledge.cursor.empty() || acknowledge.cursor.size() > limits::id_bytes) {
-    return out_.refuse(asker.peer, asker.id,
-                       {Code::invalid_value,
-                        "acknowledge: cursor: 1 to " + std::to_string(limits::id_bytes) + " bytes",
-                        "name the cursor to move"});
-  }
   if (!sessions_.begin(asker.peer, asker.id)) return;
   ask(asker,
       MoveCursor{asker.tenant, std::move(acknowledge.stream), std::move(acknowledge.cursor),
@@ -80,12 +50,6 @@ void Requests::acknowledge(const Asker& asker, Acknowledge acknowledge) {
 void Requests::watch(const Asker& asker, Watch watch) {
   Session* session = sessions_.find(asker.peer);
   if (session == nullptr) return;
-  if (watch.stream.empty() || watch.stream.size() > limits::id_bytes) {
-    return out_.refuse(
-        asker.peer, asker.id,
-        {Code::invalid_value, "watch: stream has " + std::to_string(watch.stream.size()) + " bytes",
-         "give a name of 1 to " + std::to_string(limits::id_bytes) + " bytes"});
-  }
   if (!watch.on) {
     session->watched.erase(watch.stream);
   } else if (session->watched.size() < limits::watched_streams) {

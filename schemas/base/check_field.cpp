@@ -92,6 +92,15 @@ Status check_value(const std::string& field, const std::vector<std::string>& tex
   return {};
 }
 
+Status check_value(const std::string& field, const std::vector<std::string>& labels,
+                   const Labels& form) {
+  MILLRACE_TRY(check_size(field, labels.size(), "labels", form.most));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    MILLRACE_TRY(check_value(item_name(field, i), labels[i], Label{form.most_bytes, true}));
+  }
+  return {};
+}
+
 Status check_value(const std::string& field, const Tokens& ids, const Ids& form) {
   MILLRACE_TRY(check_size(field, ids.size(), "ids", form.most));
   return form.each_once ? check_twice(field, ids) : Status();

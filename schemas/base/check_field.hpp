@@ -31,6 +31,8 @@ Status check_value(const std::string& field, const std::string& text, const Labe
 Status check_value(const std::string& field, const std::string& text, const Text& form);
 Status check_value(const std::string& field, const std::vector<std::string>& texts,
                    const Texts& form);
+Status check_value(const std::string& field, const std::vector<std::string>& labels,
+                   const Labels& form);
 Status check_value(const std::string& field, const Tokens& ids, const Ids& form);
 Status check_value(const std::string& field, const std::vector<Tokens>& lists, const IdLists& form);
 Status check_value(const std::string& field, const std::vector<LogitBias>& biases,
@@ -58,6 +60,9 @@ class FieldChecker {
   }
   void alias(std::string_view, const auto&, const auto&, std::string_view) {}
   void known(std::string_view, std::uint32_t, std::string_view) {}
+  void body(const auto&...) {}  // who decodes a body checks it
+  void optional_body(const auto&...) {}
+  void bodies(const auto&...) {}
 
   Status take() && { return std::move(status_); }
 

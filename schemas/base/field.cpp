@@ -51,8 +51,8 @@ std::string limits_text(const Parts& parts) {
 std::string limits_text(Part) {
   return {};
 }
-std::string limits_text(const Items& items) {
-  return up_to(items.most, "items");
+std::string limits_text(const Labels& labels) {
+  return up_to(labels.most, "labels of up to ") + std::to_string(labels.most_bytes) + " bytes";
 }
 std::string limits_text(const FlagOrTop& form) {
   return "true, false or 0 to " + std::to_string(form.most);

@@ -63,8 +63,8 @@ struct Parts {  // a list of maps, each with a table of its own
   std::uint64_t most = 0;
 };
 struct Part {};  // a map with a table of its own
-struct Items {   // a list of anything
-  std::uint64_t most = 0;
+struct Labels {  // a list of labels, none of them empty
+  std::uint64_t most = 0, most_bytes = 0;
 };
 
 // JSON objects that the chat template sees.
@@ -118,7 +118,7 @@ std::string limits_text(const Biases& biases);
 std::string limits_text(const Dictionary& dictionary);
 std::string limits_text(const Parts& parts);
 std::string limits_text(Part);
-std::string limits_text(const Items& items);
+std::string limits_text(const Labels& labels);
 std::string limits_text(const FlagOrTop& form);
 std::string limits_text(Word);
 std::string limits_text(const Objects& form);

@@ -77,7 +77,10 @@ inline constexpr std::uint64_t line_bytes = 8 * MiB;
 // Broker
 inline constexpr std::uint32_t sessions = 4096;
 inline constexpr std::uint32_t leases_per_engine = 1024;
+inline constexpr std::uint32_t engines = 1'000;
 inline constexpr std::uint32_t kv_policies_per_engine = 16;
+inline constexpr std::uint32_t capabilities = 64;       // of a hello
+inline constexpr std::uint64_t hello_bytes = 64 * KiB;  // the broker keeps most of a hello
 inline constexpr std::uint64_t queued_jobs = 50'000'000;
 inline constexpr std::uint32_t group_commit_operations = 256;
 inline constexpr std::uint32_t group_commit_wait_us = 2'000;  // only where several came at once
@@ -85,16 +88,24 @@ inline constexpr std::uint32_t heartbeat_ms = 1'000;
 inline constexpr std::uint32_t lease_ms = 15'000;    // a lease without renewal ends after this
 inline constexpr std::uint32_t doorbell_ms = 1'000;  // interval between repeats of the last number
 inline constexpr std::uint32_t socket_high_water_mark = 1'000;
+// A message from a client or to the push socket. ZeroMQ queues a few of each peer.
+inline constexpr std::uint64_t client_frame_bytes = 16 * MiB;
+inline constexpr std::uint32_t client_receive_queue = 4;
+inline constexpr std::uint32_t engine_receive_queue = 16;
 // Answers to clients: ZeroMQ queues a few messages for each peer; further ones wait in the broker,
-// up to these bytes for one peer and for all peers. Beyond them the session ends.
-inline constexpr std::uint32_t client_high_water_mark = 8;
-inline constexpr std::uint64_t unread_bytes = 64 * MiB;
-inline constexpr std::uint64_t unread_bytes_all = 512 * MiB;
+// up to these bytes and messages for one peer and for all peers. Beyond them the session ends. A
+// peer for which none waits may get one answer of any size.
+inline constexpr std::uint32_t client_high_water_mark = 2;
+inline constexpr std::uint64_t unread_bytes = 16 * MiB;
+inline constexpr std::uint32_t unread_messages = 1'000;
+inline constexpr std::uint64_t unread_bytes_all = 256 * MiB;
 // Partials of running jobs are dropped for a client with more than this unread.
 inline constexpr std::uint64_t unread_partial_bytes = 1 * MiB;
 inline constexpr std::uint32_t watched_streams = 64;  // of a session
 inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
 inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message
-inline constexpr std::uint64_t fetch_bytes = 16 * MiB;
+inline constexpr std::uint64_t fetch_bytes = 1 * MiB;  // likewise; its first entry may exceed it
+inline constexpr std::uint64_t least_fetch_bytes = 64 * KiB;  // where many readers share the memory
+inline constexpr std::uint32_t reads_at_once = 4;             // of all readers
 
 }  // namespace millrace::limits

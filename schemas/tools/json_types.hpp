@@ -209,10 +209,8 @@ AnyOf allowed(Part) {
   return {TypeOf<T>::schema()};
 }
 template <class T>
-AnyOf allowed(const Items& form) {
-  Json out = TypeOf<T>::schema();
-  out["maxItems"] = form.most;
-  return {out};
+AnyOf allowed(const Labels& form) {
+  return {{{"type", "array"}, {"items", text(1, form.most_bytes)}, {"maxItems", form.most}}};
 }
 template <class T>
 AnyOf allowed(const FlagOrTop& form) {

@@ -277,16 +277,5 @@ TEST(KvPolicyOfAJob, GoesToTheOneEngineThereIs) {
   EXPECT_EQ(given(world, "e"), Strings{"a"});
 }
 
-TEST(KvPolicyOfAJob, TheNumberOfPoliciesOfAnEngineIsLimited) {
-  World world;
-  Hello hello;
-  hello.role = Role::engine;
-  hello.name = hello.instance = "e";
-  hello.engine.facts.model = "m";
-  hello.engine.kv_policies = Strings(limits::kv_policies_per_engine + 1, "f16");
-  world.say(World::engine("e"), hello, 1);
-  EXPECT_EQ(world.refusal(World::engine("e")), Code::limit_exceeded);
-}
-
 }  // namespace
 }  // namespace millrace::broker::testing

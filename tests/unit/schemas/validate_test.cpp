@@ -129,10 +129,34 @@ TEST(Codec, ErrorsNameThePath) {
 
 TEST(Codec, ListsAreBounded) {
   Cancel cancel;
-  cancel.jobs.resize(limits::list_items);
+  cancel.jobs.resize(limits::list_items, "a");
   EXPECT_TRUE(decode_envelope(encode({1, cancel})));
-  cancel.jobs.emplace_back();
+  cancel.jobs.emplace_back("b");
   EXPECT_EQ(decode_envelope(encode({1, cancel})).error().code, Code::limit_exceeded);
+}
+
+TEST(Codec, StringsThatTheBrokerKeepsAreBounded) {
+  const std::string longest(limits::id_bytes, 'x'), longer(limits::id_bytes + 1, 'x');
+  const auto refusal = [](Message message) {
+    const auto decoded = decode_envelope(encode({1, std::move(message)}));
+    return decoded ? std::nullopt : std::optional(decoded.error().code);
+  };
+  Hello hello;
+  hello.name = hello.software = hello.instance = hello.engine.facts.model = longest;
+  EXPECT_EQ(refusal(hello), std::nullopt);
+  hello.name = longer;
+  EXPECT_EQ(refusal(hello), Code::limit_exceeded);
+  hello.name = "bell \a";
+  EXPECT_EQ(refusal(hello), Code::invalid_value);
+  hello.name = {};
+  hello.engine.kv_policies.assign(limits::kv_policies_per_engine + 1, "f16");
+  EXPECT_EQ(refusal(hello), Code::limit_exceeded);
+  EXPECT_EQ(refusal(Watch{longer, true}), Code::limit_exceeded);
+  EXPECT_EQ(refusal(Watch{"", true}), Code::invalid_value);
+  EXPECT_EQ(refusal(Acknowledge{"results", "", 1}), Code::invalid_value);
+  EXPECT_EQ(refusal(Fetch{.stream = "results", .epoch = {}, .from = 0, .cursor = longer}),
+            Code::limit_exceeded);
+  EXPECT_EQ(refusal(Retry{{"a", longer}, {}}), Code::limit_exceeded);
 }
 
 TEST(Codec, CodesOfALaterVersionKeepTheirName) {
