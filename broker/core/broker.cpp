@@ -27,6 +27,7 @@ Broker::Broker(CoreConfig config)
       engines_(out_, config_, table_, sessions_, models_, dispatcher_, reclaimer_, doorbell_),
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
                    [this](const std::string& tenant) { dispatcher_.work_arrived(tenant); }),
+      readers_(out_, sessions_),
       requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_) {}
 
 Actions Broker::handle(Event event, Now now) {
@@ -36,6 +37,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](Received& e) { received(std::move(e)); },
                  [this](Malformed& e) { malformed(std::move(e)); },
                  [this](PeerGone& e) { peer_gone(e.peer); },
+                 [this](Stalled& e) { readers_.stalled(e.peer, e.on); },
                  [this](Completed& e) { out_.complete(std::move(e)); },
                  [this](Tick&) { tick(); },
                  [this](Drain& e) { drain(e); },
@@ -78,12 +80,16 @@ void Broker::count_queues(std::function<void(const std::vector<TenantInfo>&)> th
 void Broker::recovered() {
   if (!draining_) dispatcher_.open();
   for (auto& event : std::exchange(early_, {})) received(std::move(event));
+  early_bytes_ = 0;
 }
 
 void Broker::received(Received event) {
   if (stopped_) return;
   if (!ready()) {
-    if (early_.size() < early_messages) return early_.push_back(std::move(event));
+    if (early_.size() < early_messages && early_bytes_ + event.bytes <= early_bytes) {
+      early_bytes_ += event.bytes;
+      return early_.push_back(std::move(event));
+    }
     return out_.refuse(event.peer, event.envelope.id,
                        {Code::overloaded, "the broker is still starting", "try again"});
   }
@@ -100,6 +106,13 @@ void Broker::message(Received event) {
     return push_message(who->tenant, std::move(envelope.message));
   }
   if (const auto* h = std::get_if<Hello>(&envelope.message)) {
+    if (bytes > limits::hello_bytes) {
+      return out_.refuse(peer, envelope.id,
+                         {Code::too_large,
+                          "hello: " + std::to_string(bytes) + " bytes, the limit is " +
+                              std::to_string(limits::hello_bytes),
+                          "give shorter names, and fewer of them"});
+    }
     return hello(peer, envelope.id, *h, *who);
   }
   if (sessions_.heard(peer, key) == nullptr) {
@@ -124,7 +137,7 @@ void Broker::client_message(const Asker& asker, Message message) {
                    }
                    submissions_.submit(asker, std::move(m));
                  },
-                 [&](Fetch& m) { requests_.fetch(asker, std::move(m)); },
+                 [&](Fetch& m) { readers_.fetch(asker, std::move(m)); },
                  [&](Watch& m) { requests_.watch(asker, std::move(m)); },
                  [&](Acknowledge& m) { requests_.acknowledge(asker, std::move(m)); },
                  [&](Cancel& m) { requests_.cancel(asker, std::move(m)); },
@@ -186,20 +199,11 @@ void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello, const
                        {Code::missing_field, "hello: the engine names no instance",
                         "give instance, a random id of the process"});
   }
-  if (peer.endpoint == Endpoint::engine &&
-      hello.engine.kv_policies.size() > limits::kv_policies_per_engine) {
-    return out_.refuse(
-        peer, id,
-        {Code::limit_exceeded,
-         "hello: " + std::to_string(hello.engine.kv_policies.size()) +
-             " kv_policies, the limit is " + std::to_string(limits::kv_policies_per_engine),
-         "name the policy that the engine runs, and the same policy by layer"});
-  }
   if (peer.endpoint == Endpoint::engine) engines_.before_hello(peer, hello, who);
   if (auto opened = sessions_.open(peer, hello, who); !opened) {
     return out_.refuse(peer, id, std::move(opened.error()));
   }
-  out_.send(peer, id, sessions_.welcome());
+  out_.send(peer, id, sessions_.welcome(peer.endpoint));
   if (peer.endpoint == Endpoint::engine) engines_.hello(peer, hello, who);
 }
 
@@ -224,12 +228,14 @@ void Broker::peer_gone(const Peer& peer) {
   // An engine may come back on another connection: its leases stay live until they lapse.
   if (peer.endpoint == Endpoint::engine) table_.disconnect(peer);
   sessions_.close(peer);
+  readers_.tick();
 }
 
 void Broker::tick() {
   if (!ready()) return;
   doorbell_.tick();
   sessions_.tick();
+  readers_.tick();
   submissions_.tick();
   if (out_.now().mono_us - swept_us_ >= 1000 * std::int64_t{config_.sweep_ms}) sweep();
 }

@@ -5,8 +5,9 @@
 //
 //   every message ─▶ access: may the key of its connection send it?
 //   hello ─▶ sessions            submit, push ─▶ submissions ─┐
-//   ready, heartbeat, ends,      fetch, acknowledge, cancel,  ├─▶ ledger requests ─▶ completions
-//   release ─▶ engines           retry, status ─▶ requests ───┘
+//   ready, heartbeat, ends,      fetch ─▶ readers             ├─▶ ledger requests ─▶ completions
+//   release ─▶ engines           acknowledge, cancel, retry,  │
+//                                status ─▶ requests ──────────┘
 //   tick ─▶ lease reclaimer (dead, hung, lapsed), dispatcher (hand-outs), doorbell
 //
 // Messages wait here until the broker has read from the ledger which leases were live before its
@@ -26,6 +27,7 @@
 #include "broker/core/engines.hpp"
 #include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
+#include "broker/core/readers.hpp"
 #include "broker/core/requests.hpp"
 #include "broker/core/sessions.hpp"
 #include "broker/core/submissions.hpp"
@@ -73,6 +75,7 @@ class Broker {
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
 
   static constexpr std::size_t early_messages = 1'000;
+  static constexpr std::uint64_t early_bytes = 64 * limits::MiB;
 
   const CoreConfig config_;
   Outbox out_;
@@ -85,9 +88,11 @@ class Broker {
   LeaseReclaimer reclaimer_;
   Engines engines_;
   Submissions submissions_;
+  Readers readers_;
   Requests requests_;
   int recovering_ = 1;  // steps left until the ledger's state is known
   std::deque<Received> early_;
+  std::uint64_t early_bytes_ = 0;
   bool draining_ = false, drain_at_once_ = false, stopped_ = false;
   std::set<std::string> expiring_;  // tenants
   std::int64_t swept_us_ = 0, drain_us_ = 0;

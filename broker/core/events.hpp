@@ -51,6 +51,10 @@ struct Malformed {  // a frame that did not decode
 struct PeerGone {  // the peer cannot be reached, or does not read its answers
   Peer peer;
 };
+struct Stalled {  // answers to this client wait because it does not read; or no longer
+  Peer peer;
+  bool on = true;
+};
 struct Completed {  // the durable answer to a LedgerRequest: one reply for each operation
   std::uint64_t ticket = 0;
   std::vector<Result<Reply>> replies;
@@ -66,7 +70,7 @@ struct GrantsChanged {  // replaces CoreConfig::grants; sessions of keys that ch
 struct EngineDied {    // the supervisor saw an engine process end
   std::string engine;  // its instance id or name; empty: all engines
 };
-using Event = std::variant<Start, Received, Malformed, PeerGone, Completed, Tick, Drain,
+using Event = std::variant<Start, Received, Malformed, PeerGone, Stalled, Completed, Tick, Drain,
                            GrantsChanged, EngineDied>;
 
 // ---- actions

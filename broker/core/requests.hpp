@@ -1,6 +1,7 @@
 #pragma once
-// Handles the requests of clients about stored jobs and streams: fetch, acknowledge, watch, cancel,
-// retry, status. Except for watch, the answers come from the ledger. Thread safety: none.
+// Handles the requests of clients about stored jobs and streams: acknowledge, watch, cancel, retry,
+// status. Readers handles fetch. Except for watch, the answers come from the ledger. Thread safety:
+// none.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,7 +25,6 @@ class Requests {
         dispatcher_(dispatcher),
         doorbell_(doorbell) {}
 
-  void fetch(const Asker& asker, Fetch fetch);
   void acknowledge(const Asker& asker, Acknowledge acknowledge);
   // Needs no ledger: what a session watches is part of the session and ends with it.
   void watch(const Asker& asker, Watch watch);

@@ -1,9 +1,12 @@
 #include "broker/core/sessions.hpp"
 
+#include <algorithm>
+
 namespace millrace::broker {
 
-Welcome Sessions::welcome() const {
+Welcome Sessions::welcome(Endpoint endpoint) const {
   Welcome welcome;
+  if (endpoint == Endpoint::client) welcome.frame_bytes = limits::client_frame_bytes;
   welcome.broker = config_.broker_id;
   welcome.software = config_.software;
   welcome.capabilities = {"bulk_submit", "cancel", "cursors", "partials", "replay", "retry"};
@@ -30,6 +33,13 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
                     std::to_string(hello.version_max) + ", this broker speaks " +
                     std::to_string(protocol_version),
                 "use a client and a broker of the same major version");
+  }
+  const auto engines = std::ranges::count_if(
+      sessions_, [](const auto& item) { return item.first.endpoint == Endpoint::engine; });
+  if (role == Role::engine && !sessions_.contains(peer) && engines >= limits::engines) {
+    return fail(Code::overloaded,
+                "hello: " + std::to_string(limits::engines) + " engines are connected, the limit",
+                "connect this engine to another broker");
   }
   if (sessions_.size() >= config_.sessions && !sessions_.contains(peer) && !make_room()) {
     return fail(Code::overloaded,

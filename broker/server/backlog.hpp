@@ -1,11 +1,13 @@
 #pragma once
 // Frames that could not be handed to ZeroMQ yet because the peer does not read: by routing id, in
 // order. ZeroMQ limits the number of messages for a peer, and one message may have megabytes; this
-// class limits bytes.
+// class limits bytes. Each peer is tried again after a pause of its own, which grows while it does
+// not read, so that those who do not read slow down nobody who does.
 // Thread safety: none.
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,30 +17,33 @@ namespace millrace::broker {
 
 class Backlog {
  public:
-  bool empty() const { return peers_.empty(); }
   bool holds(const std::string& route) const { return peers_.contains(route); }
   std::uint64_t bytes(const std::string& route) const {
     const auto peer = peers_.find(route);
     return peer == peers_.end() ? 0 : peer->second.bytes;
   }
-  // Adds a frame. False: the limit for this peer or for all (limits::unread_bytes,
-  // limits::unread_bytes_all) is reached; all frames of this peer are dropped.
-  bool add(const std::string& route, std::string frame);
+  // Adds a frame. False: a limit for this peer or for all is reached (limits::unread_bytes,
+  // unread_messages, unread_bytes_all); all frames of this peer are dropped.
+  bool add(const std::string& route, std::string frame, std::int64_t now_us);
 
   struct Sent {
-    bool any = false;               // ZeroMQ took at least one frame
     std::vector<std::string> gone;  // routing ids of peers that are gone
+    std::vector<std::string> read;  // of peers for which no frame waits any more
   };
   // Hands over as many frames as there is room for now. Errors: the socket failed.
-  Result<Sent> send(net::Socket& socket);
+  Result<Sent> send(net::Socket& socket, std::int64_t now_us);
+  // When to call send again; none where no frame waits.
+  std::optional<std::int64_t> due_us() const;
 
  private:
   struct Waiting {
     std::deque<std::string> frames;
     std::uint64_t bytes = 0;
+    std::int64_t due_us = 0, pause_us = 0;
   };
   using Peers = std::map<std::string, Waiting>;
   Peers::iterator drop(Peers::iterator peer);
+  Status send_to(net::Socket& socket, Peers::reference peer, std::int64_t now_us);
 
   Peers peers_;
   std::uint64_t bytes_ = 0;

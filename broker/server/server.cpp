@@ -113,7 +113,8 @@ Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
   auto actions = core->handle(std::move(event), now());
   for (const auto& note : actions.notes) log_note(note);
   for (auto& request : actions.ledger) MILLRACE_TRY(ledger_client->post(std::move(request)));
-  for (const auto& out : actions.messages) MILLRACE_TRY(sockets->send(out, more));
+  for (const auto& out : actions.messages)
+    MILLRACE_TRY(sockets->send(out, clock.monotonic_us(), more));
   for (const auto& ring : actions.rings) MILLRACE_TRY(sockets->ring(ring));
   for (const auto& engine : actions.joined) {
     if (options.engine_joined) options.engine_joined(engine);
@@ -137,17 +138,18 @@ Status BrokerServer::State::feed_all(std::vector<Event> events) {
 }
 
 Status BrokerServer::State::turn(net::Poller& poller) {
-  const auto due_us = ticked_us + tick_us - clock.monotonic_us();
+  const auto tick_due_us = ticked_us + tick_us;
+  const auto due_us = std::min(tick_due_us, sockets->waiting_due_us().value_or(tick_due_us));
   sockets->watch_push(poller, core->accepts_push());
-  const auto due_ms = std::clamp<std::int64_t>(due_us / 1000 + 1, 0, tick_us / 1000);
-  MILLRACE_TRY(poller.wait(std::min(due_ms, sockets->waiting_ms().value_or(due_ms))));
+  MILLRACE_TRY(poller.wait(
+      std::clamp<std::int64_t>((due_us - clock.monotonic_us()) / 1000 + 1, 0, tick_us / 1000)));
   waker->drain();
   std::vector<Event> events;
   {
     const std::lock_guard lock(mutex);
     events.swap(commands);
   }
-  MILLRACE_TRY(sockets->send_waiting(events));
+  MILLRACE_TRY(sockets->send_waiting(clock.monotonic_us(), events));
   MILLRACE_ASSIGN(auto completed, ledger_client->take());
   for (auto& done : completed) events.push_back(std::move(done));
   MILLRACE_TRY(feed_all(std::exchange(events, {})));

@@ -1,6 +1,5 @@
 #include "broker/server/sockets.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "schemas/base/log.hpp"
@@ -9,8 +8,6 @@
 
 namespace millrace::broker {
 namespace {
-
-constexpr std::int64_t most_pause_ms = 100;
 
 Status check_endpoint(const char* what, const std::string& endpoint, bool required) {
   if (endpoint.empty() && !required) return {};
@@ -62,9 +59,12 @@ Status check_endpoints(const ServerOptions& options) {
 
 Result<Sockets> Sockets::open(net::Context& context, const ServerOptions& options) {
   MILLRACE_TRY(check_endpoints(options));
-  MILLRACE_ASSIGN(auto clients, bound(context, net::Kind::router, options.clients,
-                                      {.send_queue = limits::client_high_water_mark}));
-  MILLRACE_ASSIGN(auto engines, bound(context, net::Kind::router, options.engines));
+  const net::SocketOptions from_clients{.send_queue = limits::client_high_water_mark,
+                                        .receive_queue = limits::client_receive_queue,
+                                        .message_bytes = limits::client_frame_bytes};
+  MILLRACE_ASSIGN(auto clients, bound(context, net::Kind::router, options.clients, from_clients));
+  MILLRACE_ASSIGN(auto engines, bound(context, net::Kind::router, options.engines,
+                                      {.receive_queue = limits::engine_receive_queue}));
   Sockets sockets(std::move(clients.first), std::move(engines.first));
   sockets.clients_endpoint_ = std::move(clients.second);
   sockets.engines_endpoint_ = std::move(engines.second);
@@ -74,7 +74,7 @@ Result<Sockets> Sockets::open(net::Context& context, const ServerOptions& option
     sockets.doorbell_endpoint_ = std::move(bell.second);
   }
   if (!options.push.empty()) {
-    MILLRACE_ASSIGN(auto push, bound(context, net::Kind::pull, options.push));
+    MILLRACE_ASSIGN(auto push, bound(context, net::Kind::pull, options.push, from_clients));
     sockets.push_ = std::move(push.first);
     sockets.push_endpoint_ = std::move(push.second);
   }
@@ -136,8 +136,8 @@ Result<bool> Sockets::receive_one(net::Socket& socket, Endpoint endpoint,
   return true;
 }
 
-Status Sockets::send(const Outgoing& out, std::vector<Event>& events) {
-  if (out.peer.endpoint == Endpoint::client) return send_to_client(out, events);
+Status Sockets::send(const Outgoing& out, std::int64_t now_us, std::vector<Event>& events) {
+  if (out.peer.endpoint == Endpoint::client) return send_to_client(out, now_us, events);
   auto sent = engines_.send({out.peer.route, encode(out.envelope)});
   if (sent) return {};
   if (sent.error().code == Code::unreachable) {
@@ -149,7 +149,8 @@ Status Sockets::send(const Outgoing& out, std::vector<Event>& events) {
   return {};
 }
 
-Status Sockets::send_to_client(const Outgoing& out, std::vector<Event>& events) {
+Status Sockets::send_to_client(const Outgoing& out, std::int64_t now_us,
+                               std::vector<Event>& events) {
   const std::string& route = out.peer.route;
   std::string frame = encode(out.envelope);
   if (!backlog_.holds(route)) {
@@ -167,25 +168,23 @@ Status Sockets::send_to_client(const Outgoing& out, std::vector<Event>& events) 
     ++dropped_;
     return {};
   }
-  if (backlog_.empty()) pause_ms_ = least_pause_ms;
-  if (backlog_.add(route, std::move(frame))) return {};
+  if (backlog_.add(route, std::move(frame), now_us)) {
+    events.push_back(Stalled{out.peer});
+    return {};
+  }
   ++dropped_;
   log_warn("a client does not read its answers: its session ends, its waiting answers are dropped");
   events.push_back(PeerGone{out.peer});
   return {};
 }
 
-Status Sockets::send_waiting(std::vector<Event>& events) {
-  if (backlog_.empty()) return {};
-  MILLRACE_ASSIGN(auto sent, backlog_.send(clients_));
-  pause_ms_ = sent.any ? least_pause_ms : std::min(2 * pause_ms_, most_pause_ms);
+Status Sockets::send_waiting(std::int64_t now_us, std::vector<Event>& events) {
+  MILLRACE_ASSIGN(auto sent, backlog_.send(clients_, now_us));
   for (auto& route : sent.gone)
     events.push_back(PeerGone{Peer{Endpoint::client, std::move(route)}});
+  for (auto& route : sent.read)
+    events.push_back(Stalled{Peer{Endpoint::client, std::move(route)}, false});
   return {};
-}
-
-std::optional<std::int64_t> Sockets::waiting_ms() const {
-  return backlog_.empty() ? std::nullopt : std::optional(pause_ms_);
 }
 
 Status Sockets::ring(const Ring& ring) {

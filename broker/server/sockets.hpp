@@ -34,20 +34,19 @@ class Sockets {
   // Receives up to about `most` frames, in turn from all sockets. Errors: a socket failed.
   Status receive(std::vector<Event>& events, bool with_push, std::size_t most);
   // Sends a message. A peer that is gone, or that reads too little of its answers, becomes an event
-  // (PeerGone). Errors: a socket failed.
-  Status send(const Outgoing& out, std::vector<Event>& events);
+  // (PeerGone), and so does a client that reads them late (Stalled). Errors: a socket failed.
+  Status send(const Outgoing& out, std::int64_t now_us, std::vector<Event>& events);
   // Sends frames that wait for peers that did not read. Errors: a socket failed.
-  Status send_waiting(std::vector<Event>& events);
-  // How soon to call send_waiting again; none where no frame waits.
-  std::optional<std::int64_t> waiting_ms() const;
+  Status send_waiting(std::int64_t now_us, std::vector<Event>& events);
+  // When to call send_waiting again; none where no frame waits.
+  std::optional<std::int64_t> waiting_due_us() const { return backlog_.due_us(); }
   Status ring(const Ring& ring);
   std::uint64_t dropped() const { return dropped_; }  // undeliverable or unreadable messages
 
  private:
-  static constexpr std::int64_t least_pause_ms = 1;
   Sockets(net::Socket clients, net::Socket engines)
       : clients_(std::move(clients)), engines_(std::move(engines)) {}
-  Status send_to_client(const Outgoing& out, std::vector<Event>& events);
+  Status send_to_client(const Outgoing& out, std::int64_t now_us, std::vector<Event>& events);
   Result<bool> receive_one(net::Socket& socket, Endpoint endpoint, std::vector<Event>& events);
 
   net::Socket clients_, engines_;
@@ -55,7 +54,6 @@ class Sockets {
   std::string clients_endpoint_, engines_endpoint_, doorbell_endpoint_, push_endpoint_;
   std::optional<std::size_t> push_place_;
   Backlog backlog_;  // of clients
-  std::int64_t pause_ms_ = least_pause_ms;
   std::uint64_t dropped_ = 0;
 };
 

@@ -11,7 +11,7 @@ RESULT_BYTES = 4 * MIB
 MEMORY_BYTES = 600 * MIB  # ZeroMQ's 8 answers of 16 MiB, 64 MiB that wait, and one read
 
 
-def store_results(client, engine, count):
+def store_results(client, engine, count, result_bytes=RESULT_BYTES):
     client.ask("submit", jobs=[job(f"j{i}") for i in range(count)])
     engine.say("ready", credit=count)
     leases = []
@@ -19,7 +19,7 @@ def store_results(client, engine, count):
         leases += engine.wait("leases")["leases"]
     for lease in leases:
         result = end(lease["lease"])
-        result["result"]["choices"][0]["text"] = "y" * RESULT_BYTES
+        result["result"]["choices"][0]["text"] = "y" * result_bytes
         engine.ask("ends", ends=[result])
 
 

@@ -75,8 +75,6 @@ TEST(Fetch, FromZeroGoesOnAfterTheCursor) {
   EXPECT_EQ(world.take<Acknowledged>(c).at(0).number, 3u);
   world.say(c, Acknowledge{"results", "mine", 99}, 5);
   EXPECT_EQ(world.refusal(c), Code::invalid_value);
-  world.say(c, Acknowledge{"results", "", 1}, 5);
-  EXPECT_EQ(world.refusal(c), Code::invalid_value);
   world.restart();
   world.join_client("c");
   Fetch fetch;
