@@ -1,8 +1,8 @@
 #pragma once
-// The ledger stores jobs, leases, results, streams and batches. It has seventeen operations. Each
-// is a transaction that depends on the state it finds and on the lease it names; `apply` carries
-// out many in one durable commit (group commit) and answers each, in order. An operation that is
-// refused changes nothing and does not affect the others.
+// The ledger stores jobs, leases, results, streams and batches. Each operation is a transaction
+// that depends on the state it finds and on the lease it names; `apply` carries out many in one
+// durable commit (group commit) and answers each, in order. An operation that is refused changes
+// nothing and does not affect the others.
 //
 // Every key starts with the tenant. Streams number their entries from 1 without gaps; a job's end,
 // its result and the stream's next number are written together. All streams of one ledger share its
@@ -29,6 +29,7 @@
 #include <variant>
 #include <vector>
 
+#include "broker/ledger/stream_operations.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/job.hpp"
 #include "schemas/messages.hpp"
@@ -222,60 +223,6 @@ struct RetryReply {
   std::uint64_t last = 0;  // place of the last retried job; 0: none, or retried by id
 };
 
-// Reads entries of a stream from number `from` on; `from` 0 starts after the named cursor. If the
-// first number wanted is no longer kept, the reply has no entries and `trimmed` is set. With
-// max_entries 0 the reply has the numbers only. A stream without any entry yet has first 1, high 0.
-// Refused: epoch_changed, ledger_corrupt (the first entry wanted is damaged).
-struct ReadStream {
-  std::string tenant, stream;
-  std::string epoch;  // empty: any
-  std::uint64_t from = 1;
-  std::string cursor;
-  std::uint32_t max_entries = limits::fetch_entries;
-  std::uint64_t max_bytes = limits::fetch_bytes;  // of bodies; the first entry may exceed it
-};
-struct ReadStreamReply {
-  std::string epoch;
-  std::uint64_t first = 1, high = 0;
-  bool trimmed = false;
-  std::vector<Entry> entries;
-};
-
-struct ListStreams {  // streams whose names come after `after`, in order
-  std::string tenant, after;
-  std::uint32_t max_streams = 1000;
-};
-struct StreamInfo {
-  std::string stream;
-  std::uint64_t first = 1, high = 0;
-};
-struct ListStreamsReply {
-  std::string epoch;
-  std::vector<StreamInfo> streams;
-};
-
-// Moves a cursor forward; a smaller number changes nothing. Refused: invalid_value (past the
-// stream's end).
-struct MoveCursor {
-  std::string tenant, stream, cursor;
-  std::uint64_t number = 0;
-};
-struct MoveCursorReply {
-  std::uint64_t number = 0;  // the cursor's number now
-};
-
-// Deletes entries below `first`, at most max_entries a call. The records of jobs stay, so that
-// their ids stay known. Refused: not_found, invalid_value (past the stream's next number).
-struct TrimStream {
-  std::string tenant, stream;
-  std::uint64_t first = 0;
-  std::uint32_t max_entries = 10'000;
-};
-struct TrimReply {
-  std::uint64_t first = 0;  // the first number kept now
-  bool more = false;
-};
-
 // Appends an entry that is not the end of a stored job, for the stream `rejected`. The answer is a
 // FinishReply whose state has no meaning. Refused: disk_full.
 struct Append {
@@ -321,13 +268,14 @@ struct ListTenantsReply {
   std::vector<TenantInfo> tenants;
 };
 
-using Operation = std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
-                               CancelJobs, RetryJobs, ReadStream, ListStreams, MoveCursor,
-                               TrimStream, Append, GetJob, Count, ListTenants>;
-using Reply =
-    std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply, FindLapsedReply,
-                 ExpireReply, CancelReply, RetryReply, ReadStreamReply, ListStreamsReply,
-                 MoveCursorReply, TrimReply, GetJobReply, CountReply, ListTenantsReply>;
+using Operation =
+    std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs, CancelJobs,
+                 RetryJobs, ReadStream, ListStreams, GetStream, MoveCursor, ListCursors,
+                 RemoveCursor, TrimStream, RemoveStream, KeepStream, Retain, Append, GetJob, Count, ListTenants>;
+using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
+                           FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
+                           ListStreamsReply, StreamReply, MoveCursorReply, ListCursorsReply,
+                           RetainReply, GetJobReply, CountReply, ListTenantsReply>;
 
 // Whether an error of `apply` or `idle` leaves the ledger usable.
 inline bool may_try_again(const Error& error) {

@@ -1,5 +1,6 @@
 // The operations that store jobs, hand them out and take their ends. Cancels, deadlines and retries
-// are in ending_rules.cpp, streams and reads in stream_rules.cpp.
+// are in ending_rules.cpp, streams and reads in stream_rules.cpp, what is no longer kept in
+// retention_rules.cpp.
 #include "broker/ledger/ledger_rules.hpp"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
 }  // namespace
 
 bool only_reads(const Operation& op) {
-  return is_any<FindLapsed, ReadStream, ListStreams, GetJob, Count, ListTenants>(op);
+  return is_any<FindLapsed, ReadStream, ListStreams, GetStream, ListCursors, GetJob, Count, ListTenants>(op);
 }
 bool brings_work(const Operation& op) {
   return is_any<SubmitJob, Append>(op);

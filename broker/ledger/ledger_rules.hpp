@@ -60,8 +60,14 @@ class LedgerRules {
   Result<Reply> carry_out(const RetryJobs& op);
   Result<Reply> carry_out(const ReadStream& op);
   Result<Reply> carry_out(const ListStreams& op);
+  Result<Reply> carry_out(const GetStream& op);
   Result<Reply> carry_out(const MoveCursor& op);
+  Result<Reply> carry_out(const ListCursors& op);
+  Result<Reply> carry_out(const RemoveCursor& op);
   Result<Reply> carry_out(const TrimStream& op);
+  Result<Reply> carry_out(const RemoveStream& op);
+  Result<Reply> carry_out(const KeepStream& op);
+  Result<Reply> carry_out(const Retain& op);
   Result<Reply> carry_out(const Append& op);
   Result<Reply> carry_out(const GetJob& op);
   Result<Reply> carry_out(const Count& op);
@@ -73,6 +79,12 @@ class LedgerRules {
   void cancel(JobRecord& job, CancelReply& reply);
   void retry(JobRecord& job);
   Status read_entries(const ReadStream& op, std::uint64_t from, ReadStreamReply& reply);
+  Result<StreamRecord> changeable(const std::string& tenant, const std::string& stream);
+  Result<Reply> stream_reply(const std::string& tenant, const std::string& stream);
+  std::uint32_t forget_jobs(const Retain& op, RetainReply& reply);
+  std::uint64_t expire_cursors(const StreamPlace& at, const Retention& limits, RetainReply& reply);
+  bool retain_stream(const StreamPlace& at, const Retention& defaults, std::uint32_t& rows,
+                     RetainReply& reply);
 
   Records& records_;
   const RulesOptions options_;

@@ -1,3 +1,4 @@
+// Jobs, queues, counts and leases. Streams are in memory_streams.cpp.
 #include "broker/ledger/memory_records.hpp"
 
 #include <algorithm>
@@ -31,6 +32,7 @@ void MemoryRecords::index(const JobRecord& job) {
   if (job.deadline_us && !is_end(job.state)) {
     deadlines_.emplace(std::tuple(job.tenant, *job.deadline_us, job.sequence), job.job);
   }
+  if (job.ended_us) ended_.emplace(*job.ended_us, job.tenant, job.job);
   if (!job.batch.empty()) {
     batches_[{job.tenant, job.batch, job.state}].emplace(job.sequence, &job);
   }
@@ -38,6 +40,7 @@ void MemoryRecords::index(const JobRecord& job) {
 
 void MemoryRecords::unindex(const JobRecord& job) {
   if (job.deadline_us) deadlines_.erase(std::tuple(job.tenant, *job.deadline_us, job.sequence));
+  if (job.ended_us) ended_.erase(std::tuple(*job.ended_us, job.tenant, job.job));
   if (job.batch.empty()) return;
   const auto members = batches_.find({job.tenant, job.batch, job.state});
   if (members == batches_.end()) return;
@@ -89,6 +92,24 @@ void MemoryRecords::delete_body(const JobRecord& job) {
   auto body = bodies_.extract({job.tenant, job.sequence});
   if (body.empty()) return;
   note_undo([this, key = body.key(), bytes = std::move(body.mapped())] { bodies_[key] = bytes; });
+}
+
+void MemoryRecords::delete_job(const JobRecord& job) {
+  delete_body(job);
+  const auto it = jobs_.find({job.tenant, job.job});
+  if (it == jobs_.end()) return;
+  note_undo([this, before = it->second] { put_job(before); });
+  unindex(it->second);
+  jobs_.erase(it);
+}
+
+std::vector<JobName> MemoryRecords::ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) {
+  std::vector<JobName> out;
+  for (const auto& [ended_us, tenant, job] : ended_) {
+    if (ended_us > until_us || out.size() == max_jobs) break;
+    out.push_back({tenant, job});
+  }
+  return out;
 }
 
 std::vector<std::string> MemoryRecords::due_jobs(const std::string& tenant, std::int64_t until_us,
@@ -190,6 +211,12 @@ std::optional<std::string> MemoryRecords::next_tenant(const std::string& after) 
   return next;
 }
 
+void MemoryRecords::delete_counts(const std::string& tenant, const std::string& batch) {
+  auto counts = counts_.extract({tenant, batch});
+  if (counts.empty()) return;
+  note_undo([this, key = counts.key(), before = counts.mapped()] { counts_[key] = before; });
+}
+
 // ---- leases
 
 void MemoryRecords::put_lease(LeaseRecord lease) {
@@ -266,90 +293,6 @@ std::vector<LeaseRecord> MemoryRecords::leases_of(const std::string& engine) {
   if (it == leases_by_engine_.end()) return out;
   for (const LeaseId id : it->second) out.push_back(leases_.at(id));
   return out;
-}
-
-// ---- streams
-
-std::optional<StreamRecord> MemoryRecords::find_stream(const std::string& tenant,
-                                                       const std::string& stream) {
-  const auto it = streams_.find({tenant, stream});
-  if (it == streams_.end()) return std::nullopt;
-  return it->second.numbers;
-}
-
-std::uint64_t MemoryRecords::next_number(const std::string& tenant, const std::string& stream) {
-  const Key key(tenant, stream);
-  const bool is_new = !streams_.contains(key);
-  note_undo([this, key, is_new] {
-    --streams_[key].numbers.high;
-    if (is_new) streams_.erase(key);
-  });
-  return ++streams_[key].numbers.high;
-}
-
-void MemoryRecords::insert_entry(const std::string& tenant, const std::string& stream,
-                                 std::uint64_t number, const std::string& job, const Body& body) {
-  Stream& to = streams_[{tenant, stream}];
-  to.entries.push_back({number, job, body});
-  note_undo([&to] { to.entries.pop_back(); });
-}
-
-void MemoryRecords::scan_entries(const std::string& tenant, const std::string& stream,
-                                 std::uint64_t from, std::uint64_t max_entries,
-                                 const EntryVisitor& visit) {
-  const auto it = streams_.find({tenant, stream});
-  if (it == streams_.end() || from < it->second.numbers.first) return;
-  const auto& entries = it->second.entries;
-  const std::size_t first = from - it->second.numbers.first;
-  for (std::size_t i = first; i < entries.size() && i - first < max_entries; ++i) {
-    if (!visit({entries[i].number, entries[i].job, entries[i].body, true})) return;
-  }
-}
-
-void MemoryRecords::trim_stream(const std::string& tenant, const std::string& stream,
-                                std::uint64_t first) {
-  Stream& s = streams_[{tenant, stream}];
-  const auto count = static_cast<std::ptrdiff_t>(first - s.numbers.first);
-  std::deque<Entry> gone(std::make_move_iterator(s.entries.begin()),
-                         std::make_move_iterator(s.entries.begin() + count));
-  s.entries.erase(s.entries.begin(), s.entries.begin() + count);
-  note_undo([&s, before = s.numbers.first, gone = std::move(gone)] {
-    s.entries.insert(s.entries.begin(), gone.begin(), gone.end());
-    s.numbers.first = before;
-  });
-  s.numbers.first = first;
-}
-
-std::vector<StreamInfo> MemoryRecords::list_streams(const std::string& tenant,
-                                                    const std::string& after,
-                                                    std::uint64_t max_streams) {
-  std::vector<StreamInfo> out;
-  for (auto it = streams_.upper_bound({tenant, after});
-       it != streams_.end() && it->first.first == tenant && out.size() < max_streams; ++it) {
-    out.push_back({it->first.second, it->second.numbers.first, it->second.numbers.high});
-  }
-  return out;
-}
-
-std::optional<std::uint64_t> MemoryRecords::find_cursor(const std::string& tenant,
-                                                        const std::string& stream,
-                                                        const std::string& cursor) {
-  const auto it = streams_.find({tenant, stream});
-  if (it == streams_.end()) return std::nullopt;
-  const auto found = it->second.cursors.find(cursor);
-  if (found == it->second.cursors.end()) return std::nullopt;
-  return found->second;
-}
-
-void MemoryRecords::set_cursor(const std::string& tenant, const std::string& stream,
-                               const std::string& cursor, std::uint64_t number) {
-  Stream& s = streams_[{tenant, stream}];
-  const auto before = find_cursor(tenant, stream, cursor);
-  s.cursors[cursor] = number;
-  note_undo([&s, cursor, before] {
-    s.cursors.erase(cursor);
-    if (before) s.cursors[cursor] = *before;
-  });
 }
 
 }  // namespace millrace::broker

@@ -31,6 +31,8 @@ class MemoryRecords final : public Records {
   void update_job(const JobRecord& job) override;
   std::optional<Body> find_body(const JobRecord& job) override;
   void delete_body(const JobRecord& job) override;
+  void delete_job(const JobRecord& job) override;
+  std::vector<JobName> ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) override;
   std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
                                     std::uint64_t max_jobs) override;
   std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
@@ -47,6 +49,7 @@ class MemoryRecords final : public Records {
                  std::int64_t change) override;
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
   std::optional<std::string> next_tenant(const std::string& after) override;
+  void delete_counts(const std::string& tenant, const std::string& batch) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;
@@ -59,27 +62,42 @@ class MemoryRecords final : public Records {
 
   std::optional<StreamRecord> find_stream(const std::string& tenant,
                                           const std::string& stream) override;
-  std::uint64_t next_number(const std::string& tenant, const std::string& stream) override;
+  std::uint64_t next_number(const std::string& tenant, const std::string& stream,
+                            std::uint64_t bytes) override;
   void insert_entry(const std::string& tenant, const std::string& stream, std::uint64_t number,
-                    const std::string& job, const Body& body) override;
+                    const std::string& job, const Body& body, std::int64_t written_us) override;
   void scan_entries(const std::string& tenant, const std::string& stream, std::uint64_t from,
                     std::uint64_t max_entries, const EntryVisitor& visit) override;
-  void trim_stream(const std::string& tenant, const std::string& stream,
-                   std::uint64_t first) override;
+  void scan_oldest(const std::string& tenant, const std::string& stream, std::uint64_t max_entries,
+                   const SizeVisitor& visit) override;
+  void delete_entries(const std::string& tenant, const std::string& stream,
+                      std::uint64_t below) override;
+  void update_stream(const std::string& tenant, const std::string& stream,
+                     const StreamRecord& record) override;
   std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
                                        std::uint64_t max_streams) override;
-  std::optional<std::uint64_t> find_cursor(const std::string& tenant, const std::string& stream,
-                                           const std::string& cursor) override;
-  void set_cursor(const std::string& tenant, const std::string& stream, const std::string& cursor,
-                  std::uint64_t number) override;
+  std::optional<StreamPlace> next_stream(const StreamPlace& after) override;
+
+  std::optional<CursorInfo> find_cursor(const std::string& tenant, const std::string& stream,
+                                        const std::string& cursor) override;
+  void set_cursor(const std::string& tenant, const std::string& stream,
+                  const CursorInfo& cursor) override;
+  void delete_cursor(const std::string& tenant, const std::string& stream,
+                     const std::string& cursor) override;
+  std::vector<CursorInfo> list_cursors(const std::string& tenant,
+                                       const std::string& stream) override;
 
  private:
   using Key = std::pair<std::string, std::string>;            // tenant and a name
   using InOrder = std::map<std::uint64_t, const JobRecord*>;  // by sequence
+  struct KeptEntry {
+    Entry entry;
+    std::int64_t written_us = 0;
+  };
   struct Stream {
-    StreamRecord numbers;
-    std::deque<Entry> entries;
-    std::map<std::string, std::uint64_t> cursors;
+    StreamRecord record;
+    std::deque<KeptEntry> entries;
+    std::map<std::string, CursorInfo> cursors;
   };
 
   void put_job(JobRecord job);  // inserts or replaces
@@ -99,6 +117,7 @@ class MemoryRecords final : public Records {
   std::map<std::pair<std::string, std::uint64_t>, Body> bodies_;
   std::map<std::tuple<std::string, std::int64_t, std::uint64_t>, std::string> deadlines_;
   std::map<std::tuple<std::string, std::string, JobState>, InOrder> batches_;
+  std::set<std::tuple<std::int64_t, std::string, std::string>> ended_;  // time, tenant, job
   // The key is tenant, suspect, model and KV policy.
   std::map<std::tuple<std::string, bool, std::string, std::string>, std::map<Place, QueuedJob>>
       queues_;

@@ -40,8 +40,9 @@ struct JobRecord {
   std::uint32_t attempts = 0, failures = 0;
   std::optional<std::int64_t> suspect_us;  // since when it is a suspect
   bool cancel_requested = false;
-  std::uint64_t number = 0;  // of its result in its stream; 0: none
-  LeaseId lease = 0;         // 0: none
+  std::uint64_t number = 0;              // of its result in its stream; 0: none
+  LeaseId lease = 0;                     // 0: none
+  std::optional<std::int64_t> ended_us;  // set while the state is an end
 };
 
 struct LeaseRecord {
@@ -71,6 +72,9 @@ struct QueuedJob {
 
 struct StreamRecord {
   std::uint64_t first = 1, high = 0;  // first number kept, last number written
+  std::uint64_t oldest = 1;           // first number that is stored; those below `first` will go
+  std::uint64_t bytes = 0;            // of the bodies that are stored
+  StreamLimits set{};
 };
 struct StoredEntry {
   std::uint64_t number = 0;
@@ -78,8 +82,17 @@ struct StoredEntry {
   std::string_view body;  // valid during the visit
   bool sound = true;      // false: the body is not the one that was written
 };
-// Returns false to end the scan. It must not call the store.
+struct EntrySize {
+  std::uint64_t number = 0, bytes = 0;
+  std::int64_t written_us = 0;
+};
+// These return false to end the scan. They must not call the store.
 using EntryVisitor = std::function<bool(const StoredEntry& entry)>;
+using SizeVisitor = std::function<bool(const EntrySize& entry)>;
+
+struct JobName {
+  std::string tenant, job;
+};
 
 using StateCounts = std::array<std::int64_t, 6>;  // jobs, by state
 
@@ -114,6 +127,9 @@ class Records {
   virtual void update_job(const JobRecord& job) = 0;                // everything from `state` on
   virtual std::optional<Body> find_body(const JobRecord& job) = 0;  // none: damaged or missing
   virtual void delete_body(const JobRecord& job) = 0;
+  virtual void delete_job(const JobRecord& job) = 0;  // with its body
+  // Jobs of all tenants that ended at `until_us` or earlier, by this time, tenant and id.
+  virtual std::vector<JobName> ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) = 0;
   // Ids of jobs that have not ended and whose deadline is `until_us` or earlier, by deadline and
   // sequence.
   virtual std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
@@ -138,6 +154,7 @@ class Records {
   virtual StateCounts counts(const std::string& tenant, const std::string& batch) = 0;
   // The first tenant, by name, after `after` that has counts or a stream.
   virtual std::optional<std::string> next_tenant(const std::string& after) = 0;
+  virtual void delete_counts(const std::string& tenant, const std::string& batch) = 0;
 
   // ---- leases
   virtual void insert_lease(LeaseRecord& lease) = 0;  // gives it an id that was never used
@@ -153,25 +170,41 @@ class Records {
   // ---- streams
   virtual std::optional<StreamRecord> find_stream(const std::string& tenant,
                                                   const std::string& stream) = 0;
-  // Takes the stream's next number, beginning with 1. The entry is written in the same transaction.
-  virtual std::uint64_t next_number(const std::string& tenant, const std::string& stream) = 0;
+  // Takes the stream's next number, beginning with 1, for an entry with a body of `bytes`. The
+  // entry is written in the same transaction.
+  virtual std::uint64_t next_number(const std::string& tenant, const std::string& stream,
+                                    std::uint64_t bytes) = 0;
   virtual void insert_entry(const std::string& tenant, const std::string& stream,
-                            std::uint64_t number, const std::string& job, const Body& body) = 0;
-  // Visits entries from number `from` on, in order, until the visitor ends it.
+                            std::uint64_t number, const std::string& job, const Body& body,
+                            std::int64_t written_us) = 0;
+  // Both visit entries in order, until the visitor ends it: from number `from` on, and from the
+  // oldest one on.
   virtual void scan_entries(const std::string& tenant, const std::string& stream,
                             std::uint64_t from, std::uint64_t max_entries,
                             const EntryVisitor& visit) = 0;
-  // Deletes the entries below `first`, which becomes the first number kept.
-  virtual void trim_stream(const std::string& tenant, const std::string& stream,
-                           std::uint64_t first) = 0;
+  virtual void scan_oldest(const std::string& tenant, const std::string& stream,
+                           std::uint64_t max_entries, const SizeVisitor& visit) = 0;
+  virtual void delete_entries(const std::string& tenant, const std::string& stream,
+                              std::uint64_t below) = 0;
+  // Replaces the record, and makes the stream where it does not exist.
+  virtual void update_stream(const std::string& tenant, const std::string& stream,
+                             const StreamRecord& record) = 0;
   // Streams whose names come after `after`, in order.
   virtual std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
                                                std::uint64_t max_streams) = 0;
-  virtual std::optional<std::uint64_t> find_cursor(const std::string& tenant,
-                                                   const std::string& stream,
-                                                   const std::string& cursor) = 0;
+  // The next stream of all tenants.
+  virtual std::optional<StreamPlace> next_stream(const StreamPlace& after) = 0;
+
+  // ---- cursors; their streams exist
+  virtual std::optional<CursorInfo> find_cursor(const std::string& tenant,
+                                                const std::string& stream,
+                                                const std::string& cursor) = 0;
   virtual void set_cursor(const std::string& tenant, const std::string& stream,
-                          const std::string& cursor, std::uint64_t number) = 0;
+                          const CursorInfo& cursor) = 0;
+  virtual void delete_cursor(const std::string& tenant, const std::string& stream,
+                             const std::string& cursor) = 0;
+  virtual std::vector<CursorInfo> list_cursors(const std::string& tenant,
+                                               const std::string& stream) = 0;  // by name
 
   // ---- operations on sets
   // Stores those jobs whose ids are not known yet, in order, and marks them as stored.

@@ -29,6 +29,23 @@ inline auto refuse_unknown_stream(std::string_view stream) {
   return fail(Code::not_found, "no stream '" + std::string(stream) + "'",
               "check the name; a stream exists once it has its first result");
 }
+inline auto refuse_reserved_stream(std::string_view stream) {
+  return fail(Code::invalid_value,
+              "stream '" + std::string(stream) + "' is the broker's own and is kept whole",
+              "name a stream whose name does not begin with $");
+}
+inline auto refuse_unknown_cursor(std::string_view stream, std::string_view cursor) {
+  return fail(
+      Code::not_found,
+      "stream '" + std::string(stream) + "' has no cursor '" + std::string(cursor) + "'",
+      "check the name, or whether the cursor has expired: `millrace cursors ls` lists those kept");
+}
+inline auto refuse_more_cursors(std::string_view stream, std::uint32_t limit) {
+  return fail(Code::limit_exceeded,
+              "stream '" + std::string(stream) + "' has " + std::to_string(limit) +
+                  " cursors, which is the limit",
+              "remove one that nobody uses with `millrace cursors rm`");
+}
 inline auto refuse_end_state() {
   return fail(Code::invalid_value, "a job can only end as completed, failed, cancelled or expired");
 }

@@ -148,6 +148,10 @@ bool Statement::null(int column) const {
 std::int64_t Statement::integer(int column) const {
   return sqlite3_column_int64(statement_, column);
 }
+std::optional<std::int64_t> Statement::optional_integer(int column) const {
+  if (null(column)) return std::nullopt;
+  return integer(column);
+}
 std::string_view Statement::bytes(int column) const {
   const void* data = sqlite3_column_blob(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);

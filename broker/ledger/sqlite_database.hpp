@@ -76,8 +76,9 @@ class Statement {
 
   bool null(int column) const;
   std::int64_t integer(int column) const;
-  std::string text(int column) const;        // of a text or a blob
-  std::string_view bytes(int column) const;  // valid until the next step
+  std::optional<std::int64_t> optional_integer(int column) const;  // none: null
+  std::string text(int column) const;                              // of a text or a blob
+  std::string_view bytes(int column) const;                        // valid until the next step
 
  private:
   bool begin();

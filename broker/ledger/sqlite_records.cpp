@@ -10,17 +10,14 @@ namespace {
 #define JOB_COLUMNS                                                                  \
   "j.hash, j.hash_version, j.custom_id, j.model, j.stream, j.batch, j.priority, "    \
   "j.max_attempts, j.deadline_us, j.sequence, j.submitted_us, j.state, j.attempts, " \
-  "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels"
+  "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels, j.ended_us"
 #define JOB_INSERT                                                                          \
   "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, batch, "    \
   "priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, labels) VALUES " \
   "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15)"
 #define LEASE_COLUMNS "l.lease, l.tenant, l.job, l.engine, l.until_us, l.alone"
-
-std::optional<std::int64_t> optional_integer(const Statement& row, int column) {
-  if (row.null(column)) return std::nullopt;
-  return row.integer(column);
-}
+// read_stream in sqlite_streams.cpp reads these.
+#define STREAM_COLUMNS "s.first, s.high, s.oldest, s.bytes, s.age_us, s.max_bytes, s.cursor_age_us"
 
 }  // namespace
 
@@ -35,7 +32,8 @@ SqliteRecords::SqliteRecords(Database& database)
       insert_new_job_(database, JOB_INSERT " ON CONFLICT DO NOTHING"),
       update_job_(database,
                   "UPDATE jobs SET state = ?3, attempts = ?4, failures = ?5, suspect_us = ?6, "
-                  "cancel = ?7, number = ?8, lease = ?9 WHERE tenant = ?1 AND job = ?2"),
+                  "cancel = ?7, number = ?8, lease = ?9, ended_us = ?10 WHERE tenant = ?1 AND "
+                  "job = ?2"),
       insert_body_(database,
                    "INSERT INTO job_bodies (tenant, sequence, checksum, body) "
                    "VALUES (?1, ?2, ?3, ?4)"),
@@ -49,6 +47,10 @@ SqliteRecords::SqliteRecords(Database& database)
                     "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND "
                     "state = ?3 AND sequence > ?4 AND NOT (state = 1 AND cancel) "
                     "ORDER BY sequence LIMIT ?5"),
+      select_ended_(database,
+                    "SELECT tenant, job FROM jobs WHERE ended_us IS NOT NULL AND ended_us <= ?1 "
+                    "ORDER BY ended_us, tenant, job LIMIT ?2"),
+      delete_job_(database, "DELETE FROM jobs WHERE tenant = ?1 AND job = ?2"),
       insert_queue_(database, "INSERT INTO queue VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
       delete_queue_(database,
                     "DELETE FROM queue WHERE tenant = ?1 AND suspect = ?2 AND model = ?3 AND "
@@ -69,6 +71,7 @@ SqliteRecords::SqliteRecords(Database& database)
       select_tenant_(database,
                      "SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM job_counts WHERE "
                      "tenant > ?1 UNION ALL SELECT min(tenant) FROM streams WHERE tenant > ?1)"),
+      delete_counts_(database, "DELETE FROM job_counts WHERE tenant = ?1 AND batch = ?2"),
       select_lease_(database, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.lease = ?1"),
       insert_lease_(database, "INSERT INTO leases VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
       update_lease_(database, "UPDATE leases SET until_us = ?2 WHERE lease = ?1"),
@@ -89,31 +92,47 @@ SqliteRecords::SqliteRecords(Database& database)
       select_claimable_(database, "SELECT b.checksum, b.body, " JOB_COLUMNS
                                   " FROM jobs j LEFT JOIN job_bodies b ON b.tenant = j.tenant AND "
                                   "b.sequence = j.sequence WHERE j.tenant = ?1 AND j.job = ?2"),
-      select_stream_(database, "SELECT first, high FROM streams WHERE tenant = ?1 AND stream = ?2"),
+      select_stream_(database,
+                     "SELECT " STREAM_COLUMNS " FROM streams s WHERE tenant = ?1 AND stream = ?2"),
       insert_stream_(database,
-                     "INSERT INTO streams VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET "
-                     "first = excluded.first, high = excluded.high"),
+                     "INSERT OR REPLACE INTO streams (first, high, oldest, bytes, age_us, "
+                     "max_bytes, cursor_age_us, tenant, stream) "
+                     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"),
       list_streams_(database,
-                    "SELECT stream, first, high FROM streams WHERE tenant = ?1 AND stream > ?2 "
+                    "SELECT " STREAM_COLUMNS
+                    ", stream, (SELECT count(*) FROM cursors c WHERE c.tenant = s.tenant AND "
+                    "c.stream = s.stream) FROM streams s WHERE tenant = ?1 AND stream > ?2 "
                     "ORDER BY stream LIMIT ?3"),
+      next_stream_(database,
+                   "SELECT tenant, stream FROM streams WHERE (tenant, stream) > (?1, ?2) "
+                   "ORDER BY tenant, stream LIMIT 1"),
       insert_entry_(database,
-                    "INSERT INTO entries (tenant, stream, number, job, checksum, body) "
-                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+                    "INSERT INTO entries (tenant, stream, number, job, checksum, body, written_us) "
+                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
       select_entries_(database,
                       "SELECT number, job, checksum, body FROM entries WHERE tenant = ?1 AND "
                       "stream = ?2 AND number >= ?3 ORDER BY number LIMIT ?4"),
+      select_sizes_(database,
+                    "SELECT number, length(body), written_us FROM entries WHERE tenant = ?1 AND "
+                    "stream = ?2 AND number >= ?3 ORDER BY number LIMIT ?4"),
       delete_entries_(database,
                       "DELETE FROM entries WHERE tenant = ?1 AND stream = ?2 AND number < ?3"),
       select_cursor_(database,
-                     "SELECT number FROM cursors WHERE tenant = ?1 AND stream = ?2 AND "
+                     "SELECT number, moved_us FROM cursors WHERE tenant = ?1 AND stream = ?2 AND "
                      "cursor = ?3"),
       set_cursor_(database,
-                  "INSERT INTO cursors VALUES (?1, ?2, ?3, ?4) "
-                  "ON CONFLICT DO UPDATE SET number = excluded.number") {}
+                  "INSERT OR REPLACE INTO cursors (tenant, stream, cursor, number, moved_us) "
+                  "VALUES (?1, ?2, ?3, ?4, ?5)"),
+      delete_cursor_(database,
+                     "DELETE FROM cursors WHERE tenant = ?1 AND stream = ?2 AND cursor = ?3"),
+      list_cursors_(database,
+                    "SELECT cursor, number, moved_us FROM cursors WHERE tenant = ?1 AND "
+                    "stream = ?2 ORDER BY cursor") {}
 
 #undef JOB_COLUMNS
 #undef JOB_INSERT
 #undef LEASE_COLUMNS
+#undef STREAM_COLUMNS
 
 void SqliteRecords::load() {
   streams_.clear();
@@ -160,18 +179,19 @@ std::optional<JobRecord> SqliteRecords::read_job(const Statement& row, int colum
   out.batch = row.text(column + 5);
   out.priority = static_cast<std::uint32_t>(row.integer(column + 6));
   out.max_attempts = static_cast<std::uint32_t>(row.integer(column + 7));
-  out.deadline_us = optional_integer(row, column + 8);
+  out.deadline_us = row.optional_integer(column + 8);
   out.sequence = static_cast<std::uint64_t>(row.integer(column + 9));
   out.submitted_us = row.integer(column + 10);
   out.state = static_cast<JobState>(state);
   out.attempts = static_cast<std::uint32_t>(row.integer(column + 12));
   out.failures = static_cast<std::uint32_t>(row.integer(column + 13));
-  out.suspect_us = optional_integer(row, column + 14);
+  out.suspect_us = row.optional_integer(column + 14);
   out.cancel_requested = row.integer(column + 15) != 0;
   out.number = static_cast<std::uint64_t>(row.integer(column + 16));
   out.lease = static_cast<LeaseId>(row.integer(column + 17));
   out.kv = row.text(column + 18);
   out.labels = Body(row.bytes(column + 19));
+  out.ended_us = row.optional_integer(column + 20);
   return out;
 }
 
@@ -198,7 +218,7 @@ void SqliteRecords::update_job(const JobRecord& job) {
   const auto lease =
       job.lease == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(job.lease));
   update_job_.run(job.tenant, job.job, static_cast<int>(job.state), job.attempts, job.failures,
-                  job.suspect_us, job.cancel_requested, job.number, lease);
+                  job.suspect_us, job.cancel_requested, job.number, lease, job.ended_us);
 }
 
 std::optional<Body> SqliteRecords::find_body(const JobRecord& job) {
@@ -208,6 +228,20 @@ std::optional<Body> SqliteRecords::find_body(const JobRecord& job) {
 
 void SqliteRecords::delete_body(const JobRecord& job) {
   delete_body_.run(job.tenant, job.sequence);
+}
+
+void SqliteRecords::delete_job(const JobRecord& job) {
+  delete_body(job);
+  delete_job_.run(job.tenant, job.job);
+}
+
+std::vector<JobName> SqliteRecords::ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) {
+  std::vector<JobName> out;
+  Statement& s = select_ended_;
+  for (bool row = s.run(until_us, max_jobs); row; row = s.next()) {
+    out.push_back({s.text(0), s.text(1)});
+  }
+  return out;
 }
 
 std::vector<std::string> SqliteRecords::due_jobs(const std::string& tenant, std::int64_t until_us,
@@ -250,7 +284,7 @@ std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::op
   for (; row; row = s.next()) {
     const Place place(static_cast<std::uint32_t>(s.integer(0)),
                       static_cast<std::uint64_t>(s.integer(1)));
-    out.push_back({place, s.text(2), optional_integer(s, 3)});
+    out.push_back({place, s.text(2), s.optional_integer(3)});
   }
   return out;
 }
@@ -287,6 +321,10 @@ std::optional<std::string> SqliteRecords::next_tenant(const std::string& after) 
   flush_streams();
   if (!select_tenant_.run(after) || select_tenant_.null(0)) return std::nullopt;
   return select_tenant_.text(0);
+}
+
+void SqliteRecords::delete_counts(const std::string& tenant, const std::string& batch) {
+  delete_counts_.run(tenant, batch);
 }
 
 }  // namespace millrace::broker

@@ -31,6 +31,8 @@ class SqliteRecords final : public Records {
   void update_job(const JobRecord& job) override;
   std::optional<Body> find_body(const JobRecord& job) override;
   void delete_body(const JobRecord& job) override;
+  void delete_job(const JobRecord& job) override;
+  std::vector<JobName> ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) override;
   std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
                                     std::uint64_t max_jobs) override;
   std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
@@ -47,6 +49,7 @@ class SqliteRecords final : public Records {
                  std::int64_t change) override;
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
   std::optional<std::string> next_tenant(const std::string& after) override;
+  void delete_counts(const std::string& tenant, const std::string& batch) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;
@@ -59,19 +62,30 @@ class SqliteRecords final : public Records {
 
   std::optional<StreamRecord> find_stream(const std::string& tenant,
                                           const std::string& stream) override;
-  std::uint64_t next_number(const std::string& tenant, const std::string& stream) override;
+  std::uint64_t next_number(const std::string& tenant, const std::string& stream,
+                            std::uint64_t bytes) override;
   void insert_entry(const std::string& tenant, const std::string& stream, std::uint64_t number,
-                    const std::string& job, const Body& body) override;
+                    const std::string& job, const Body& body, std::int64_t written_us) override;
   void scan_entries(const std::string& tenant, const std::string& stream, std::uint64_t from,
                     std::uint64_t max_entries, const EntryVisitor& visit) override;
-  void trim_stream(const std::string& tenant, const std::string& stream,
-                   std::uint64_t first) override;
+  void scan_oldest(const std::string& tenant, const std::string& stream, std::uint64_t max_entries,
+                   const SizeVisitor& visit) override;
+  void delete_entries(const std::string& tenant, const std::string& stream,
+                      std::uint64_t below) override;
+  void update_stream(const std::string& tenant, const std::string& stream,
+                     const StreamRecord& record) override;
   std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
                                        std::uint64_t max_streams) override;
-  std::optional<std::uint64_t> find_cursor(const std::string& tenant, const std::string& stream,
-                                           const std::string& cursor) override;
-  void set_cursor(const std::string& tenant, const std::string& stream, const std::string& cursor,
-                  std::uint64_t number) override;
+  std::optional<StreamPlace> next_stream(const StreamPlace& after) override;
+
+  std::optional<CursorInfo> find_cursor(const std::string& tenant, const std::string& stream,
+                                        const std::string& cursor) override;
+  void set_cursor(const std::string& tenant, const std::string& stream,
+                  const CursorInfo& cursor) override;
+  void delete_cursor(const std::string& tenant, const std::string& stream,
+                     const std::string& cursor) override;
+  std::vector<CursorInfo> list_cursors(const std::string& tenant,
+                                       const std::string& stream) override;
 
   void store_new(std::span<NewJob> jobs) override;
   std::vector<std::optional<LeasedJob>> find_leased(std::span<const LeaseId> leases) override;
@@ -81,7 +95,7 @@ class SqliteRecords final : public Records {
 
  private:
   struct KeptStream {
-    StreamRecord numbers;
+    StreamRecord record;
     bool changed = false;
   };
   KeptStream* kept_stream(const std::string& tenant, const std::string& stream);
@@ -102,16 +116,16 @@ class SqliteRecords final : public Records {
   Statement select_meta_, select_counter_, update_counter_;
   Statement select_job_, insert_job_, insert_new_job_, update_job_;
   Statement insert_body_, select_body_, delete_body_;
-  Statement select_due_, select_batch_;
+  Statement select_due_, select_batch_, select_ended_, delete_job_;
   Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_;
   std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
-  Statement add_count_, select_counts_, select_tenant_;
+  Statement add_count_, select_counts_, delete_counts_, select_tenant_;
   Statement select_lease_, insert_lease_, update_lease_, delete_lease_, count_leases_;
   Statement select_leases_, select_leases_until_, select_leases_of_engine_;
   Statement select_leased_, select_renewed_, select_claimable_;
-  Statement select_stream_, insert_stream_, list_streams_;
-  Statement insert_entry_, select_entries_, delete_entries_;
-  Statement select_cursor_, set_cursor_;
+  Statement select_stream_, insert_stream_, list_streams_, next_stream_;
+  Statement insert_entry_, select_entries_, select_sizes_, delete_entries_;
+  Statement select_cursor_, set_cursor_, delete_cursor_, list_cursors_;
 };
 
 }  // namespace millrace::broker

@@ -209,6 +209,31 @@ Status create_version_3(Database& database, const MigrationInput& with) {
   return fill_column(database, with.read_columns, set_labels);
 }
 
+// Version 4 adds what retention goes by. Of what was written before, the age counts from now.
+Status create_version_4(Database& database, const MigrationInput& with) {
+  const std::string now = std::to_string(with.now_us);
+  const std::string sql =
+      "ALTER TABLE jobs ADD COLUMN ended_us INTEGER;"
+      "UPDATE jobs SET ended_us = " +
+      now +
+      " WHERE state >= 2;"
+      "CREATE INDEX jobs_by_end ON jobs (ended_us) WHERE ended_us IS NOT NULL;"
+      "ALTER TABLE entries ADD COLUMN written_us INTEGER NOT NULL DEFAULT " +
+      now +
+      ";"
+      "ALTER TABLE cursors ADD COLUMN moved_us INTEGER NOT NULL DEFAULT " +
+      now +
+      ";"
+      "ALTER TABLE streams ADD COLUMN oldest INTEGER NOT NULL DEFAULT 1;"
+      "ALTER TABLE streams ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"
+      "ALTER TABLE streams ADD COLUMN age_us INTEGER;"
+      "ALTER TABLE streams ADD COLUMN max_bytes INTEGER;"
+      "ALTER TABLE streams ADD COLUMN cursor_age_us INTEGER;"
+      "UPDATE streams AS s SET oldest = first, bytes = (SELECT ifnull(sum(length(body)), 0) "
+      "FROM entries e WHERE e.tenant = s.tenant AND e.stream = s.stream);";
+  return database.execute(sql.c_str());
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -228,8 +253,8 @@ Status check_results(Database& database, int found) {
 }
 
 using Migration = Status (*)(Database&, const MigrationInput&);
-constexpr auto migrations =
-    std::to_array<Migration>({create_version_1, create_version_2, create_version_3});
+constexpr auto migrations = std::to_array<Migration>(
+    {create_version_1, create_version_2, create_version_3, create_version_4});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

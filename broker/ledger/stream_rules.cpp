@@ -36,38 +36,113 @@ Result<Reply> LedgerRules::carry_out(const ReadStream& op) {
   reply.first = stream->first;
   reply.high = stream->high;
   std::uint64_t from = op.from;
-  if (from == 0) from = records_.find_cursor(op.tenant, op.stream, op.cursor).value_or(0) + 1;
+  if (from == 0) {
+    const auto cursor = records_.find_cursor(op.tenant, op.stream, op.cursor);
+    from = cursor ? cursor->number + 1 : 1;
+  }
   reply.trimmed = from < reply.first;
   if (reply.trimmed || from > reply.high) return reply;
   MILLRACE_TRY(read_entries(op, from, reply));
   return reply;
 }
 
+namespace {
+
+// Whether a stream is listed.
+bool holds_anything(const StreamInfo& stream) {
+  return stream.high >= stream.first || stream.cursors > 0 || stream.set != StreamLimits{};
+}
+
+}  // namespace
+
 Result<Reply> LedgerRules::carry_out(const ListStreams& op) {
-  return ListStreamsReply{records_.epoch(),
-                          records_.list_streams(op.tenant, op.after, op.max_streams)};
+  ListStreamsReply reply{records_.epoch(), {}, false};
+  std::string after = op.after;
+  while (!reply.more) {
+    auto page = records_.list_streams(op.tenant, after, op.max_streams);
+    if (page.empty()) break;
+    after = page.back().stream;
+    for (StreamInfo& stream : page) {
+      if (is_reserved(stream.stream) || !holds_anything(stream)) continue;
+      reply.more = reply.streams.size() == op.max_streams;
+      if (reply.more) break;
+      reply.streams.push_back(std::move(stream));
+    }
+  }
+  return reply;
+}
+
+Result<Reply> LedgerRules::stream_reply(const std::string& tenant, const std::string& stream) {
+  const auto record = records_.find_stream(tenant, stream);
+  if (!record) return refuse_unknown_stream(stream);
+  const std::uint64_t cursors = records_.list_cursors(tenant, stream).size();
+  return StreamReply{records_.epoch(),
+                     {stream, record->first, record->high, record->bytes, cursors, record->set}};
+}
+
+Result<Reply> LedgerRules::carry_out(const GetStream& op) {
+  return stream_reply(op.tenant, op.stream);
 }
 
 Result<Reply> LedgerRules::carry_out(const MoveCursor& op) {
-  const std::uint64_t high =
-      records_.find_stream(op.tenant, op.stream).value_or(StreamRecord{}).high;
-  if (op.number > high) return refuse_past_end(op.stream, op.number, high);
-  std::uint64_t number = records_.find_cursor(op.tenant, op.stream, op.cursor).value_or(0);
-  if (op.number > number) {
-    number = op.number;
-    records_.set_cursor(op.tenant, op.stream, op.cursor, number);
+  const auto stream = records_.find_stream(op.tenant, op.stream);
+  if (!stream) return refuse_unknown_stream(op.stream);
+  if (op.number > stream->high) return refuse_past_end(op.stream, op.number, stream->high);
+  const auto known = records_.find_cursor(op.tenant, op.stream, op.cursor);
+  if (!known && records_.list_cursors(op.tenant, op.stream).size() >= limits::cursors_per_stream) {
+    return refuse_more_cursors(op.stream, limits::cursors_per_stream);
   }
+  const std::uint64_t number = std::max(op.number, known ? known->number : 0);
+  records_.set_cursor(op.tenant, op.stream, {op.cursor, number, transitions_.now_us()});
   return MoveCursorReply{number};
 }
 
+Result<Reply> LedgerRules::carry_out(const ListCursors& op) {
+  if (!records_.find_stream(op.tenant, op.stream)) return refuse_unknown_stream(op.stream);
+  return ListCursorsReply{records_.list_cursors(op.tenant, op.stream)};
+}
+
+Result<Reply> LedgerRules::carry_out(const RemoveCursor& op) {
+  const auto cursor = records_.find_cursor(op.tenant, op.stream, op.cursor);
+  if (!cursor) return refuse_unknown_cursor(op.stream, op.cursor);
+  records_.delete_cursor(op.tenant, op.stream, op.cursor);
+  return MoveCursorReply{cursor->number};
+}
+
+Result<StreamRecord> LedgerRules::changeable(const std::string& tenant, const std::string& stream) {
+  if (is_reserved(stream)) return refuse_reserved_stream(stream);
+  const auto record = records_.find_stream(tenant, stream);
+  if (!record) return refuse_unknown_stream(stream);
+  return *record;
+}
+
 Result<Reply> LedgerRules::carry_out(const TrimStream& op) {
-  const auto stream = records_.find_stream(op.tenant, op.stream);
-  if (!stream) return refuse_unknown_stream(op.stream);
-  if (op.first > stream->high + 1) return refuse_past_end(op.stream, op.first, stream->high);
-  if (op.first <= stream->first) return TrimReply{stream->first, false};
-  const std::uint64_t first = std::min(op.first, stream->first + op.max_entries);
-  records_.trim_stream(op.tenant, op.stream, first);
-  return TrimReply{first, first < op.first};
+  MILLRACE_ASSIGN(StreamRecord record, changeable(op.tenant, op.stream));
+  if (op.first > record.high + 1) return refuse_past_end(op.stream, op.first, record.high);
+  if (op.first > record.first) {
+    record.first = op.first;
+    records_.update_stream(op.tenant, op.stream, record);
+  }
+  return stream_reply(op.tenant, op.stream);
+}
+
+Result<Reply> LedgerRules::carry_out(const RemoveStream& op) {
+  MILLRACE_ASSIGN(StreamRecord record, changeable(op.tenant, op.stream));
+  for (const CursorInfo& cursor : records_.list_cursors(op.tenant, op.stream)) {
+    records_.delete_cursor(op.tenant, op.stream, cursor.cursor);
+  }
+  record.first = record.high + 1;
+  record.set = {};
+  records_.update_stream(op.tenant, op.stream, record);
+  return stream_reply(op.tenant, op.stream);
+}
+
+Result<Reply> LedgerRules::carry_out(const KeepStream& op) {
+  if (is_reserved(op.stream)) return refuse_reserved_stream(op.stream);
+  StreamRecord record = records_.find_stream(op.tenant, op.stream).value_or(StreamRecord{});
+  record.set = op.set;
+  records_.update_stream(op.tenant, op.stream, record);
+  return stream_reply(op.tenant, op.stream);
 }
 
 Result<Reply> LedgerRules::carry_out(const Append& op) {

@@ -64,6 +64,7 @@ void Transitions::put_back(JobRecord& job) {
   if (job.lease != 0) records_.delete_lease(job.lease);
   move_to(job, JobState::queued);
   job.lease = 0;
+  job.ended_us.reset();
   records_.update_job(job);
   records_.enqueue(job);
 }
@@ -71,6 +72,11 @@ void Transitions::put_back(JobRecord& job) {
 void Transitions::request_cancel(JobRecord& job) {
   job.cancel_requested = true;
   records_.update_job(job);
+}
+
+void Transitions::forget(const JobRecord& job) {
+  count(job, -1);
+  records_.delete_job(job);
 }
 
 FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
@@ -83,6 +89,7 @@ FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
   job.lease = 0;
   FinishReply reply = append(job.tenant, job.stream, job.job, published.body, job.state);
   job.number = reply.number;
+  job.ended_us = now_us_;
   records_.update_job(job);
   // Only a failed job can run again.
   if (job.state != JobState::failed) records_.delete_body(job);
@@ -95,8 +102,8 @@ FinishReply Transitions::end_here(JobRecord& job, JobState state, Code reason) {
 
 FinishReply Transitions::append(const std::string& tenant, const std::string& stream,
                                 const std::string& job, const Body& body, JobState state) {
-  const std::uint64_t number = records_.next_number(tenant, stream);
-  records_.insert_entry(tenant, stream, number, job, body);
+  const std::uint64_t number = records_.next_number(tenant, stream, body.size());
+  records_.insert_entry(tenant, stream, number, job, body, now_us_);
   return {number, tenant, stream, job, records_.epoch(), state};
 }
 

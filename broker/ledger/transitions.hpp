@@ -26,6 +26,7 @@ class Transitions {
   LeaseId hand_out(JobRecord& job, const Claim& claim);
   void put_back(JobRecord& job);  // from leased or failed to queued; the job's marks stay
   void request_cancel(JobRecord& job);
+  void forget(const JobRecord& job);  // an ended one
   FinishReply end(JobRecord& job, const Outcome& outcome);
   FinishReply end_here(JobRecord& job, JobState state, Code reason);  // the ledger's own decision
   FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,

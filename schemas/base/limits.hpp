@@ -102,6 +102,9 @@ inline constexpr std::uint64_t unread_bytes_all = 256 * MiB;
 // Partials of running jobs are dropped for a client with more than this unread.
 inline constexpr std::uint64_t unread_partial_bytes = 1 * MiB;
 inline constexpr std::uint32_t watched_streams = 64;  // of a session
+inline constexpr std::uint32_t cursors_per_stream = 1'000;
+inline constexpr std::uint32_t listed = 1'000;        // streams in one answer
+inline constexpr std::uint32_t retention_rows = 32;   // entries and jobs that one step deletes
 inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
 inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message
 inline constexpr std::uint64_t fetch_bytes = 1 * MiB;  // likewise; its first entry may exceed it

@@ -34,6 +34,12 @@ class ForwardingRecords : public Records {
   void delete_body(const JobRecord& job) override {
     if (step()) to_.delete_body(job);
   }
+  void delete_job(const JobRecord& job) override {
+    if (step()) to_.delete_job(job);
+  }
+  std::vector<JobName> ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) override {
+    return step() ? to_.ended_jobs(until_us, max_jobs) : std::vector<JobName>();
+  }
   std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
                                     std::uint64_t max_jobs) override {
     return step() ? to_.due_jobs(tenant, until_us, max_jobs) : std::vector<std::string>();
@@ -69,6 +75,9 @@ class ForwardingRecords : public Records {
   std::optional<std::string> next_tenant(const std::string& after) override {
     return step() ? to_.next_tenant(after) : std::nullopt;
   }
+  void delete_counts(const std::string& tenant, const std::string& batch) override {
+    if (step()) to_.delete_counts(tenant, batch);
+  }
 
   void insert_lease(LeaseRecord& lease) override {
     if (step()) to_.insert_lease(lease);
@@ -99,32 +108,53 @@ class ForwardingRecords : public Records {
                                           const std::string& stream) override {
     return step() ? to_.find_stream(tenant, stream) : std::nullopt;
   }
-  std::uint64_t next_number(const std::string& tenant, const std::string& stream) override {
-    return step() ? to_.next_number(tenant, stream) : 0;
+  std::uint64_t next_number(const std::string& tenant, const std::string& stream,
+                            std::uint64_t bytes) override {
+    return step() ? to_.next_number(tenant, stream, bytes) : 0;
   }
   void insert_entry(const std::string& tenant, const std::string& stream, std::uint64_t number,
-                    const std::string& job, const Body& body) override {
-    if (step()) to_.insert_entry(tenant, stream, number, job, body);
+                    const std::string& job, const Body& body, std::int64_t written_us) override {
+    if (step()) to_.insert_entry(tenant, stream, number, job, body, written_us);
   }
   void scan_entries(const std::string& tenant, const std::string& stream, std::uint64_t from,
                     std::uint64_t max_entries, const EntryVisitor& visit) override {
     if (step()) to_.scan_entries(tenant, stream, from, max_entries, visit);
   }
-  void trim_stream(const std::string& tenant, const std::string& stream,
-                   std::uint64_t first) override {
-    if (step()) to_.trim_stream(tenant, stream, first);
+  void scan_oldest(const std::string& tenant, const std::string& stream, std::uint64_t max_entries,
+                   const SizeVisitor& visit) override {
+    if (step()) to_.scan_oldest(tenant, stream, max_entries, visit);
+  }
+  void delete_entries(const std::string& tenant, const std::string& stream,
+                      std::uint64_t below) override {
+    if (step()) to_.delete_entries(tenant, stream, below);
+  }
+  void update_stream(const std::string& tenant, const std::string& stream,
+                     const StreamRecord& record) override {
+    if (step()) to_.update_stream(tenant, stream, record);
   }
   std::vector<StreamInfo> list_streams(const std::string& tenant, const std::string& after,
                                        std::uint64_t max_streams) override {
     return step() ? to_.list_streams(tenant, after, max_streams) : std::vector<StreamInfo>();
   }
-  std::optional<std::uint64_t> find_cursor(const std::string& tenant, const std::string& stream,
-                                           const std::string& cursor) override {
+  std::optional<StreamPlace> next_stream(const StreamPlace& after) override {
+    return step() ? to_.next_stream(after) : std::nullopt;
+  }
+
+  std::optional<CursorInfo> find_cursor(const std::string& tenant, const std::string& stream,
+                                        const std::string& cursor) override {
     return step() ? to_.find_cursor(tenant, stream, cursor) : std::nullopt;
   }
-  void set_cursor(const std::string& tenant, const std::string& stream, const std::string& cursor,
-                  std::uint64_t number) override {
-    if (step()) to_.set_cursor(tenant, stream, cursor, number);
+  void set_cursor(const std::string& tenant, const std::string& stream,
+                  const CursorInfo& cursor) override {
+    if (step()) to_.set_cursor(tenant, stream, cursor);
+  }
+  void delete_cursor(const std::string& tenant, const std::string& stream,
+                     const std::string& cursor) override {
+    if (step()) to_.delete_cursor(tenant, stream, cursor);
+  }
+  std::vector<CursorInfo> list_cursors(const std::string& tenant,
+                                       const std::string& stream) override {
+    return step() ? to_.list_cursors(tenant, stream) : std::vector<CursorInfo>();
   }
 
  protected:

@@ -63,10 +63,23 @@ struct Printer {
     for (const auto& e : r.entries) out << " " << e.number << ":" << e.job << ":" << e.body;
   }
   void operator()(const ListStreamsReply& r) {
-    for (const auto& s : r.streams) out << s.stream << " " << s.first << "-" << s.high << " ";
+    for (const auto& s : r.streams) stream(s);
+    out << r.more;
+  }
+  void operator()(const StreamReply& r) { stream(r.stream); }
+  void stream(const StreamInfo& s) {
+    out << s.stream << " " << s.first << "-" << s.high << "/" << s.bytes << "/" << s.cursors << "/"
+        << s.set.age_us.value_or(-1) << "/" << s.set.bytes.value_or(7) << "/"
+        << s.set.cursor_age_us.value_or(-1) << " ";
   }
   void operator()(const MoveCursorReply& r) { out << r.number; }
-  void operator()(const TrimReply& r) { out << r.first << r.more; }
+  void operator()(const ListCursorsReply& r) {
+    for (const auto& c : r.cursors) out << c.cursor << " " << c.number << "/" << c.moved_us << " ";
+  }
+  void operator()(const RetainReply& r) {
+    out << r.more << r.after.tenant << "/" << r.after.stream << " " << r.entries << "," << r.jobs
+        << "," << r.cursors;
+  }
   void operator()(const GetJobReply& r) {
     out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << r.cancel_requested
         << r.stream << r.batch << r.custom_id << r.model << r.kv << "," << r.number << ","
@@ -135,9 +148,9 @@ class Generator {
       case 16:
         return read();
       case 17:
-        return MoveCursor{who(), stream(), "reader", below(12)};
+        return MoveCursor{who(), stream(), cursor(), below(12)};
       case 18:
-        return TrimStream{who(), stream(), below(10), 1 + below(4)};
+        return keep();
       default:
         return question();
     }
@@ -200,8 +213,31 @@ class Generator {
     op.max_bytes = below(100);
     return op;
   }
+  Operation keep() {
+    switch (below(8)) {
+      case 0:
+        return TrimStream{who(), stream(), below(10)};
+      case 1:
+        return below(4) == 0 ? Operation(RemoveStream{who(), stream()})
+                             : Operation(RemoveCursor{who(), stream(), cursor()});
+      case 2: {
+        KeepStream op{who(), stream(), {}};
+        if (below(2) == 0) op.set.age_us = 400 * below(3);
+        if (below(2) == 0) op.set.bytes = 60 * below(3);
+        return op;
+      }
+      default: {
+        Retain op;
+        if (below(2) == 0) op.policy.streams = {200, 100, 500};
+        if (below(2) == 0) op.policy.job_age_us = 300;
+        op.max_rows = 1 + below(5);
+        if (below(4) == 0) op.after = {who(), "results"};
+        return op;
+      }
+    }
+  }
   Operation question() {
-    switch (below(6)) {
+    switch (below(8)) {
       case 0:
         return GetJob{who(), id()};
       case 1:
@@ -212,11 +248,16 @@ class Generator {
         return ListStreams{who(), below(2) == 0 ? "" : "results", 1 + below(2)};
       case 4:
         return ListTenants{};
+      case 5:
+        return GetStream{who(), stream()};
+      case 6:
+        return ListCursors{who(), stream()};
       default:
         return Append{who(), stream(), id(), text()};
     }
   }
   std::string engine() { return numbered("engine", below(3)); }
+  std::string cursor() { return below(2) == 0 ? "reader" : "other"; }
   std::string stream() { return below(3) == 0 ? "second" : "results"; }
   std::string text() { return std::string(below(40), 'r'); }
   JobState end_state() { return static_cast<JobState>(1 + below(5)); }  // `leased` is refused
@@ -235,6 +276,22 @@ template <class T>
 T ask(AnyLedger& ledger, Operation operation) {
   const auto reply = ledger.apply_one(std::move(operation));
   return reply && std::holds_alternative<T>(*reply) ? std::get<T>(*reply) : T{};
+}
+
+// Deletes what is no longer kept, after which a stream's bytes are those of the entries it shows.
+void retain(AnyLedger& ledger) {
+  Retain step;
+  RetainReply reply;
+  do {
+    reply = ask<RetainReply>(ledger, step);
+    step.after = reply.after;
+  } while (reply.more);
+}
+
+std::uint64_t bytes_of(const ReadStreamReply& got) {
+  std::uint64_t bytes = 0;
+  for (const Entry& entry : got.entries) bytes += entry.body.size();
+  return bytes;
 }
 
 // Checks the invariants from single jobs and entries, independently of a ledger's own counts.
@@ -271,12 +328,14 @@ void check_invariants(AnyLedger& ledger, const std::string& who) {
     }
   }
   EXPECT_TRUE(leases.empty());
+  retain(ledger);
   for (const auto& info : ask<ListStreamsReply>(ledger, ListStreams{who, ""}).streams) {
     ReadStream read = reading(info.stream);
     read.tenant = who;
     read.from = info.first;
     const auto got = ask<ReadStreamReply>(ledger, read);
     EXPECT_EQ(got.entries.size(), got.high + 1 - got.first);
+    EXPECT_EQ(info.bytes, bytes_of(got)) << info.stream;
     for (std::size_t i = 0; i < got.entries.size(); ++i) {
       const Entry& entry = got.entries[i];
       EXPECT_EQ(entry.number, got.first + i);

@@ -59,7 +59,8 @@ TEST_F(UnavailableTest, AFailureInAnyOperationOnRecordsTakesAllChangesBack) {
                                      Finish{1, JobState::completed, "result", ""},
                                      MoveCursor{tenant, "log", "reader", 1},
                                      CancelJobs{tenant, {"a"}, ""},
-                                     TrimStream{tenant, "log", 2}};
+                                     TrimStream{tenant, "log", 2},
+                                     Retain{{{}, 1}}};
   std::uint64_t failed = 0;
   for (std::uint64_t after = 0;; ++after) {
     plan->next = Fault::records;
