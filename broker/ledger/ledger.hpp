@@ -268,10 +268,10 @@ struct ListTenantsReply {
   std::vector<TenantInfo> tenants;
 };
 
-using Operation =
-    std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs, CancelJobs,
-                 RetryJobs, ReadStream, ListStreams, GetStream, MoveCursor, ListCursors,
-                 RemoveCursor, TrimStream, RemoveStream, KeepStream, Retain, Append, GetJob, Count, ListTenants>;
+using Operation = std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
+                               CancelJobs, RetryJobs, ReadStream, ListStreams, GetStream,
+                               MoveCursor, ListCursors, RemoveCursor, TrimStream, RemoveStream,
+                               KeepStream, Retain, Append, GetJob, Count, ListTenants>;
 using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
                            FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
                            ListStreamsReply, StreamReply, MoveCursorReply, ListCursorsReply,

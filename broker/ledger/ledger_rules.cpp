@@ -49,7 +49,8 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
 }  // namespace
 
 bool only_reads(const Operation& op) {
-  return is_any<FindLapsed, ReadStream, ListStreams, GetStream, ListCursors, GetJob, Count, ListTenants>(op);
+  return is_any<FindLapsed, ReadStream, ListStreams, GetStream, ListCursors, GetJob, Count,
+                ListTenants>(op);
 }
 bool brings_work(const Operation& op) {
   return is_any<SubmitJob, Append>(op);

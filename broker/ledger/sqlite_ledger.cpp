@@ -8,6 +8,7 @@
 
 #include "broker/ledger/disk_reserve.hpp"
 #include "broker/ledger/sqlite_records.hpp"
+#include "broker/ledger/sqlite_space.hpp"
 #include "broker/ledger/sqlite_testing.hpp"
 #include "broker/ledger/stored_ledger.hpp"
 
@@ -17,6 +18,7 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr std::uint64_t page_bytes = 4096;  // SQLite's default, which the ledger keeps
+constexpr std::chrono::microseconds space_step{1000};
 // After so long without a commit a checkpoint copies whatever the log holds.
 constexpr std::chrono::milliseconds quiet{100};
 
@@ -41,6 +43,7 @@ class SqliteStore final : public LedgerStore {
 
  private:
   Status checkpoint(int mode);
+  Status fold_log(bool resting);
 
   const std::string path_;
   const SqliteLedgerOptions options_;
@@ -49,10 +52,11 @@ class SqliteStore final : public LedgerStore {
   Database database_;
   DiskReserve reserve_;
   std::optional<SqliteRecords> records_;
+  std::optional<SqliteSpace> space_;
   bool writing_ = false;                  // the transaction under way
   int log_pages_ = 0, folded_pages_ = 0;  // in the write-ahead log; those checkpointed of them
   int peak_pages_ = 0;  // most pages of the log since it was truncated: the size of its file
-  Steady::time_point last_commit_{};
+  Steady::time_point last_commit_{}, last_space_{};
 };
 
 Status SqliteStore::open(const DurabilitySettings& settings) {
@@ -63,6 +67,8 @@ Status SqliteStore::open(const DurabilitySettings& settings) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   MILLRACE_TRY(migrate(database_, {now_us, options_.read_columns}));
+  MILLRACE_TRY(allow_shrinking(database_));
+  space_.emplace(database_, options_.spare_pages);
   records_.emplace(database_);
   records_->load();
   MILLRACE_TRY(database_.status());
@@ -127,6 +133,15 @@ Status SqliteStore::checkpoint(int mode) {
 Status SqliteStore::idle() {
   const bool resting = Steady::now() - last_commit_ >= quiet;
   if (resting) MILLRACE_TRY(reserve_.keep());
+  if (const auto now = Steady::now(); now - last_space_ >= options_.space_pause) {
+    last_space_ = now;
+    MILLRACE_TRY(space_->give_back(space_step));
+  }
+  return fold_log(resting);
+}
+
+// Checkpoints, when the log has grown or nothing else is to be done.
+Status SqliteStore::fold_log(bool resting) {
   peak_pages_ = std::max(peak_pages_, log_pages_);
   // A commit after a complete checkpoint starts the log again from its beginning.
   if (log_pages_ < folded_pages_) folded_pages_ = 0;

@@ -4,6 +4,7 @@
 // Errors of opening: io_error, ledger_in_use, ledger_newer, ledger_older, ledger_corrupt,
 // ledger_settings, disk_full. Thread safety: one thread at a time; it may be opened on another
 // thread than it is used on.
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,10 @@ struct SqliteLedgerOptions {
   std::uint32_t checkpoint_pages = 4096;
   // Once the write-ahead log is larger than this, the next checkpoint truncates it.
   std::uint64_t wal_bytes = 64 * limits::MiB;
+  // Free pages that the file keeps for new rows. More of them go back to the disk, by a step of at
+  // most about 1 ms in each pause.
+  std::uint32_t spare_pages = 4096;
+  std::chrono::milliseconds space_pause{20};
   Env* env = nullptr;  // for the folder and the ballast; not owned; null: the real file system
   std::string vfs;     // name of an SQLite VFS, for tests; empty: the default
 };

@@ -119,7 +119,7 @@ class SqliteRecords final : public Records {
   Statement select_due_, select_batch_, select_ended_, delete_job_;
   Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_;
   std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
-  Statement add_count_, select_counts_, delete_counts_, select_tenant_;
+  Statement add_count_, select_counts_, select_tenant_, delete_counts_;
   Statement select_lease_, insert_lease_, update_lease_, delete_lease_, count_leases_;
   Statement select_leases_, select_leases_until_, select_leases_of_engine_;
   Statement select_leased_, select_renewed_, select_claimable_;

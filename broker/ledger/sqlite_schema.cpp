@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "schemas/base/hash.hpp"
+#include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
 
 namespace millrace::broker {
@@ -12,6 +13,7 @@ namespace {
 
 std::string settings_sql(const DurabilitySettings& settings) {
   return "PRAGMA mmap_size=0;"
+         "PRAGMA auto_vacuum=INCREMENTAL;"  // counts for a new file, before its first page
          "PRAGMA journal_mode=WAL;"
          "PRAGMA synchronous=" +
          settings.synchronous +
@@ -327,6 +329,25 @@ Status migrate(Database& database, const MigrationInput& with) {
       return status;
     }
   }
+  return {};
+}
+
+Status allow_shrinking(Database& database) {
+  constexpr const char* incremental = "2";
+  MILLRACE_ASSIGN(const std::string is, database.pragma("auto_vacuum"));
+  if (is == incremental) return {};
+  log_info("the ledger's file is rewritten once, so that it can shrink",
+           {{"file", database.path()}});
+  // The copy is as large as the ledger, so it must not be in memory.
+  MILLRACE_TRY(database.execute("PRAGMA temp_store=FILE; PRAGMA auto_vacuum=INCREMENTAL"));
+  const Status done = database.execute("VACUUM");
+  MILLRACE_TRY(database.execute("PRAGMA temp_store=MEMORY"));
+  if (done || done.error().code != Code::disk_full) return done;
+  log_warn("the ledger's file cannot shrink: there is no room to rewrite it",
+           {{"file", database.path()},
+            {"hint",
+             "free as much space as the file has, there and in the folder for temporary "
+             "files, and start again"}});
   return {};
 }
 

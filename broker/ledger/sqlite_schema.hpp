@@ -39,4 +39,10 @@ struct MigrationInput {
 };
 Status migrate(Database& database, const MigrationInput& with);
 
+// Rewrites a file that an earlier version made, so that it can give free pages back to the disk.
+// This happens once, takes about as long as copying the file twice, and needs room for it. Without
+// this room it says so in the log and leaves the file as it is: free pages are then used again, but
+// the file does not shrink. Errors: those of the database.
+Status allow_shrinking(Database& database);
+
 }  // namespace millrace::broker

@@ -2,6 +2,8 @@
 // results as well is refused, because their form has changed.
 #include <sqlite3.h>
 
+#include <chrono>
+
 #include "broker/ledger/sqlite_schema.hpp"
 #include "tests/unit/ledger/harness.hpp"
 
@@ -37,14 +39,29 @@ std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// Undoes version 3: jobs had no labels.
-constexpr const char* back_to_version_2 = R"sql(
+// Undoes version 4: nothing had an age, and the file could not shrink.
+#define BACK_TO_VERSION_3                          \
+  "DROP INDEX jobs_by_end;"                        \
+  "ALTER TABLE jobs DROP COLUMN ended_us;"         \
+  "ALTER TABLE entries DROP COLUMN written_us;"    \
+  "ALTER TABLE cursors DROP COLUMN moved_us;"      \
+  "ALTER TABLE streams DROP COLUMN oldest;"        \
+  "ALTER TABLE streams DROP COLUMN bytes;"         \
+  "ALTER TABLE streams DROP COLUMN age_us;"        \
+  "ALTER TABLE streams DROP COLUMN max_bytes;"     \
+  "ALTER TABLE streams DROP COLUMN cursor_age_us;" \
+  "PRAGMA auto_vacuum=NONE; VACUUM;"               \
+  "PRAGMA user_version=3;"
+constexpr const char* back_to_version_3 = BACK_TO_VERSION_3;
+
+// Undoes version 3 as well: jobs had no labels.
+constexpr const char* back_to_version_2 = BACK_TO_VERSION_3 R"sql(
 ALTER TABLE jobs DROP COLUMN labels;
 PRAGMA user_version=2;
 )sql";
 
 // Undoes version 2 as well: jobs and queue had no KV policy.
-constexpr const char* back_to_version_1 = R"sql(
+constexpr const char* back_to_version_1 = BACK_TO_VERSION_3 R"sql(
 ALTER TABLE jobs DROP COLUMN labels;
 ALTER TABLE jobs DROP COLUMN kv;
 CREATE TABLE queue_1 (
@@ -121,7 +138,7 @@ TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
   (void)carry_out({wish("leased", "r5/r3"), wish("suspect", "r5/r3"), wish("failed", "r5/r3"),
                    wish("done", "r5/r3"), claim(4), GiveBack{{2}, Blame::died, ""},
                    Finish{3, JobState::failed, "r", ""}, Finish{4, JobState::completed, "r", ""},
-                   TrimStream{tenant, "results", 3}, job("any"), wish("queued", "r5/r3"),
+                   TrimStream{tenant, "results", 3}, Retain{}, job("any"), wish("queued", "r5/r3"),
                    wish("other", "f16/f16"), wish("damaged", "r5/r3")});
   ledger.reset();
   change(path, back_to_version_1);
@@ -179,12 +196,12 @@ TEST(SqliteMigration, JobsOfVersion2KeepTheirLabels) {
   EXPECT_NE(entries[1].body.find("|goodbye|"), std::string::npos) << entries[1].body;
 }
 
-std::string user_version(const std::string& path) {
+std::string pragma(const std::string& path, const std::string& name) {
   sqlite3* db = nullptr;
   std::string out;
   EXPECT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
   sqlite3_exec(
-      db, "PRAGMA user_version",
+      db, ("PRAGMA " + name).c_str(),
       [](void* to, int, char** columns, char**) {
         *static_cast<std::string*>(to) = columns[0];
         return 0;
@@ -216,11 +233,56 @@ TEST(SqliteMigration, ALedgerOfAnEarlierVersionWithResultsIsRefusedUnchanged) {
         << refused.error().message;
     EXPECT_NE(refused.error().message.find(path), std::string::npos);
     EXPECT_FALSE(refused.error().hint.empty());
-    EXPECT_EQ(user_version(path), version) << "the program that wrote it can still open it";
+    EXPECT_EQ(pragma(path, "user_version"), version)
+        << "the program that wrote it can still open it";
     change(path, "DELETE FROM entries");
     EXPECT_NE(open(path), nullptr) << "without results it is migrated";
-    EXPECT_EQ(user_version(path), std::to_string(ledger_version));
+    EXPECT_EQ(pragma(path, "user_version"), std::to_string(ledger_version));
   }
+}
+
+// Version 3 did not know when a job ended, an entry was written or a cursor moved.
+TEST(SqliteMigration, TheAgeOfWhatVersion3WroteCountsFromTheMigration) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const std::int64_t day_us = 86'400'000'000;
+  ASSERT_TRUE(
+      ledger->apply(std::vector<Operation>{job("done"), job("failed"), job("queued"), claim(2),
+                                           Finish{1, JobState::completed, "0123456789", ""},
+                                           Finish{2, JobState::failed, "01234", ""},
+                                           MoveCursor{tenant, "results", "reader", 2}},
+                    start_us));
+  ledger.reset();
+  change(path, back_to_version_3);
+  ASSERT_EQ(pragma(path, "auto_vacuum"), "0");
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  const RetentionPolicy day{{day_us, 0, day_us}, day_us};
+  const auto apply = [&](std::int64_t at_us) {
+    auto replies = ledger->apply(
+        std::vector<Operation>{GetStream{tenant, "results"}, Retain{day}, Count{tenant, ""}},
+        at_us);
+    EXPECT_TRUE(replies);
+    return *std::move(replies);
+  };
+  auto replies = apply(now_us);
+  EXPECT_EQ(std::get<StreamReply>(*replies[0]).stream.bytes, 15u);
+  EXPECT_EQ(std::get<RetainReply>(*replies[1]).entries, 0u) << "it is not old all at once";
+  EXPECT_EQ(std::get<RetainReply>(*replies[1]).cursors, 0u);
+  EXPECT_EQ(std::get<CountReply>(*replies[2]).counts, (JobCounts{1, 0, 1, 1, 0, 0}));
+  replies = apply(now_us + 2 * day_us);
+  EXPECT_EQ(std::get<RetainReply>(*replies[1]).entries, 2u);
+  EXPECT_EQ(std::get<RetainReply>(*replies[1]).jobs, 2u);
+  EXPECT_EQ(std::get<RetainReply>(*replies[1]).cursors, 1u);
+  EXPECT_EQ(std::get<CountReply>(*replies[2]).counts, (JobCounts{1, 0, 0, 0, 0, 0}));
+  ledger.reset();
+  EXPECT_EQ(pragma(path, "auto_vacuum"), "2") << "the file can shrink";
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+#pragma once
+// Replies as text, so that those of two ledgers can be compared. Thread safety: pure functions.
+#include <sstream>
+#include <string>
+
+#include "broker/ledger/ledger.hpp"
+
+namespace millrace::broker::test {
+
+// A reply as text, without the epoch, in which two ledgers differ.
+struct Printer {
+  std::ostringstream out;
+  void ends(const std::vector<FinishReply>& list) {
+    for (const auto& e : list) (*this)(e);
+  }
+  void leases(const std::vector<LapsedLease>& list) {
+    for (const auto& l : list) {
+      out << l.lease << "/" << l.engine << "/" << l.job << "/" << l.alone << " ";
+    }
+  }
+  void operator()(const SubmitReply& r) { out << r.known << int(r.state); }
+  void operator()(const ClaimReply& r) {
+    for (const auto& j : r.jobs) {
+      out << j.lease << "/" << j.job << "/" << j.attempt << "/" << j.suspect << "/" << j.body << "/"
+          << j.submitted_us << "/" << j.deadline_us.value_or(-1) << "/" << j.custom_id << "/"
+          << j.stream << " ";
+    }
+    ends(r.ended);
+  }
+  void operator()(const RenewReply& r) {
+    for (const auto id : r.lost) out << "lost " << id;
+    for (const auto id : r.cancelled) out << "cancelled " << id;
+  }
+  void operator()(const FinishReply& r) {
+    out << r.number << "/" << r.tenant << "/" << r.stream << "/" << r.job << "/" << int(r.state);
+  }
+  void operator()(const GiveBackReply& r) {
+    for (const auto& id : r.returned) out << id << " ";
+    for (const auto& who : r.tenants) out << "of " << who << " ";
+    ends(r.ended);
+  }
+  void operator()(const FindLapsedReply& r) { leases(r.leases); }
+  void operator()(const ExpireReply& r) {
+    ends(r.ended);
+    leases(r.leases);
+    out << r.more;
+  }
+  void operator()(const CancelReply& r) {
+    out << r.cancelled << "," << r.requested << "," << r.ended << "," << r.unknown << r.more;
+    ends(r.numbers);
+    leases(r.leases);
+  }
+  void operator()(const RetryReply& r) {
+    out << r.retried << "," << r.not_failed << "," << r.unknown << r.more << r.last;
+  }
+  void operator()(const ReadStreamReply& r) {
+    out << r.first << "-" << r.high << r.trimmed;
+    for (const auto& e : r.entries) out << " " << e.number << ":" << e.job << ":" << e.body;
+  }
+  void operator()(const ListStreamsReply& r) {
+    for (const auto& s : r.streams) stream(s);
+    out << r.more;
+  }
+  void operator()(const StreamReply& r) { stream(r.stream); }
+  void stream(const StreamInfo& s) {
+    out << s.stream << " " << s.first << "-" << s.high << "/" << s.bytes << "/" << s.cursors << "/"
+        << s.set.age_us.value_or(-1) << "/" << s.set.bytes.value_or(7) << "/"
+        << s.set.cursor_age_us.value_or(-1) << " ";
+  }
+  void operator()(const MoveCursorReply& r) { out << r.number; }
+  void operator()(const ListCursorsReply& r) {
+    for (const auto& c : r.cursors) out << c.cursor << " " << c.number << "/" << c.moved_us << " ";
+  }
+  void operator()(const RetainReply& r) {
+    out << r.more << r.after.tenant << "/" << r.after.stream << " " << r.entries << "," << r.jobs
+        << "," << r.cursors;
+  }
+  void operator()(const GetJobReply& r) {
+    out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << r.cancel_requested
+        << r.stream << r.batch << r.custom_id << r.model << r.kv << "," << r.number << ","
+        << r.submitted_us << "," << r.lease.value_or(0) << r.engine;
+  }
+  void operator()(const CountReply& r) {
+    const JobCounts& c = r.counts;
+    out << c.queued << "," << c.leased << "," << c.completed << "," << c.failed << ","
+        << c.cancelled << "," << c.expired;
+    for (const auto& queue : r.suspects) {
+      out << " " << queue.model << "/" << queue.kv << "/" << queue.jobs << "/" << queue.oldest_us;
+    }
+  }
+  void operator()(const ListTenantsReply& r) {
+    for (const TenantInfo& t : r.tenants) {
+      out << t.tenant << " " << t.queued;
+      for (const auto& queue : t.suspects) out << "/" << queue.model << "/" << queue.jobs;
+      out << ";";
+    }
+  }
+};
+
+inline std::string print(const Result<Reply>& reply) {
+  if (!reply) {
+    const Code code = reply.error().code;
+    return std::string(code_name(code)) +
+           (code == Code::epoch_changed ? "" : " " + reply.error().message);
+  }
+  Printer printer;
+  std::visit(printer, *reply);
+  return printer.out.str();
+}
+
+}  // namespace millrace::broker::test
