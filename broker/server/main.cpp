@@ -13,6 +13,7 @@
 
 #include "broker/server/server.hpp"
 #include "schemas/base/command_help.hpp"
+#include "schemas/base/command_usage.hpp"
 #include "schemas/base/log.hpp"
 
 namespace {
@@ -177,7 +178,9 @@ int main(int argc, char** argv) {
           "it takes the options of --help, without the dashes"});
     return 2;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // help and version
+    tell(usage_error(app, error));
+    return 2;
   }
   return run(std::move(arguments));
 }

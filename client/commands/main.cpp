@@ -6,6 +6,7 @@
 
 #include "client/commands/command.hpp"
 #include "schemas/base/command_help.hpp"
+#include "schemas/base/command_usage.hpp"
 #include "schemas/base/log.hpp"
 
 namespace {
@@ -27,19 +28,6 @@ constexpr const char* footer =
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
                      [](const char* word) { return std::string_view(word) == "--json"; });
-}
-
-millrace::Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  std::string command = "millrace";
-  for (const CLI::App* chosen : app.get_subcommands()) {
-    command += " " + chosen->get_name();
-  }
-  const std::vector<std::string> unknown = app.remaining();
-  std::string what = error.what();
-  if (command == "millrace" && !unknown.empty() && !unknown.front().starts_with('-')) {
-    what = "there is no command " + unknown.front();
-  }
-  return {millrace::Code::usage, std::move(what), "see " + command + " --help"};
 }
 
 }  // namespace

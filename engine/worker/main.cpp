@@ -11,6 +11,7 @@
 #include "engine/worker/options.hpp"
 #include "engine/worker/worker_program.hpp"
 #include "schemas/base/command_help.hpp"
+#include "schemas/base/command_usage.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/describe_result.hpp"
 
@@ -95,7 +96,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // help and version
+    return worker::report(program, usage_error(app, error));
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());

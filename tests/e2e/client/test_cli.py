@@ -1,8 +1,10 @@
 """Commands and errors of the command line that need neither broker nor engine."""
 import json
+import subprocess
 
 import pytest
-from programs import millrace
+from patience import PATIENCE_S
+from programs import millrace, program
 
 
 def test_help_has_examples_and_version_is_told():
@@ -23,9 +25,13 @@ def test_usage_errors_are_exit_code_2():
 
 
 @pytest.mark.parametrize("words, says", [
-    ((), "subcommand"), (("nonsense",), "no command nonsense"), (("run",), "--input"),
-    (("run", "--model", "m", "-i", "i", "-o", "o", "stray"), "stray"),
-    (("status", "--timeout", "x"), "--timeout"),
+    ((), "no command is given"), (("nonsense",), "there is no command nonsense"),
+    (("--nonsense",), "there is no option --nonsense"), (("run",), "--input is required"),
+    (("run", "--temperature", "1"), "there is no option --temperature"),
+    (("run", "--model", "m", "-i", "i", "-o", "o", "stray"), "stray is one argument too many"),
+    (("run", "--model", "m", "--model", "n"), "--model is given more than once"),
+    (("status", "--timeout", "x"), "--timeout is x, not a number from "),
+    (("results", "--from", "0"), "--from is 0, not a number from 1 to "),
     (("status", "--job", "a", "--batch", "b"), "--job"),
     (("score", "--math", "exact"), "--model"), (("score", "--engine", "e"), "--model"),
     (("submit", "/tmp"), "not a regular file"), (("submit", "/nowhere"), "does not exist"),
@@ -39,6 +45,23 @@ def test_a_usage_error_says_what_and_where_help_is_also_in_json(words, says):
     event = json.loads(as_json.stderr)
     assert (event["event"], event["code"]) == ("error", "usage")
     assert says in event["message"] + event["hint"]
+
+
+@pytest.mark.parametrize("words, says", [
+    (("millrace-engine",), "--model is required"),
+    (("millrace-engine", "--model"), "--model has no value"),
+    (("millrace-engine", "--modle", "m"), "there is no option --modle"),
+    (("millrace-engine", "--model", "m", "--drain-timeout", "soon"), "--drain-timeout is soon"),
+    (("millrace-engine", "--model", "m", "--kv-size", "1GiB"), "there is no option --kv-size"),
+    (("millrace-broker", "--ledgers", "l"), "there is no option --ledgers"),
+    (("millrace-broker", "--lease-ms", "1"), "--lease-ms is 1, not a number from 1000 to 3600000"),
+], ids=" ".join)
+def test_usage_errors_of_the_other_programs(words, says):
+    done = subprocess.run([program(words[0]), *words[1:]], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{words[0]}: usage: {says}")
+    assert f"see {words[0]} --help" in done.stderr
 
 
 def test_submit_never_overwrites_its_own_input(tmp_path):

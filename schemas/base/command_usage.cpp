@@ -1,0 +1,95 @@
+#include "schemas/base/command_usage.hpp"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+bool lacks_command(const CLI::App& app) {
+  return app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+}
+
+// Names a word that CLI11 could not place. Of an unknown option and its value it is the option.
+std::string unexpected(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  for (const std::string& word : words) {
+    if (word.starts_with('-')) return "there is no option " + word;
+  }
+  if (lacks_command(app)) return "there is no command " + words.front();
+  return words.front() + " is one argument too many";
+}
+
+// The option that an error's text names in its beginning, before a colon.
+const CLI::Option* named_first(const CLI::App& app, const std::string& text) {
+  const std::string name = text.substr(0, text.find(':'));
+  for (const CLI::App* chosen : app.get_subcommands()) {
+    if (const CLI::Option* option = chosen->get_option_no_throw(name)) return option;
+  }
+  return app.get_option_no_throw(name);
+}
+
+// The parts of `text` around `first` and, after it, `second`; none if they are not in it.
+struct Parts {
+  std::string before, between, after;
+};
+std::optional<Parts> split(const std::string& text, const std::string& first,
+                           const std::string& second) {
+  const auto at = text.find(first);
+  const auto next = at == std::string::npos ? at : text.find(second, at + first.size());
+  if (next == std::string::npos) return std::nullopt;
+  const auto begin = at + first.size();
+  return Parts{text.substr(0, at), text.substr(begin, next - begin),
+               text.substr(next + second.size())};
+}
+
+// All our options that are converted are whole numbers.
+std::string not_a_number(const std::string& text) {
+  const auto parts = split(text, "Could not convert: ", " = ");
+  if (!parts) return text;
+  return parts->between + " is " + parts->after + ", not a whole number of a size that it takes";
+}
+
+std::string out_of_range(const std::string& text) {
+  const auto parts = split(text, ": Value ", " not in range ");
+  return parts ? parts->before + " is " + parts->between + ", not a number from " + parts->after
+               : text;
+}
+
+std::string wrong_count(const CLI::App& app, const std::string& text) {
+  const CLI::Option* option = named_first(app, text);
+  if (option == nullptr) return text;
+  return option->get_name() + (option->count() > 1 ? " is given more than once" : " has no value");
+}
+
+std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
+    case CLI::ExitCodes::ExtrasError:
+      return unexpected(app);
+    case CLI::ExitCodes::ConversionError:
+      return not_a_number(text);
+    case CLI::ExitCodes::ValidationError:
+      return out_of_range(text);
+    case CLI::ExitCodes::ArgumentMismatch:
+      return wrong_count(app, text);
+    case CLI::ExitCodes::RequiredError:
+      // An option that is absent may be there under a wrong name, so the wrong name comes first.
+      if (!app.remaining(true).empty()) return unexpected(app);
+      return lacks_command(app) ? "no command is given" : text;
+    default:
+      return text;
+  }
+}
+
+}  // namespace
+
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = app.get_name();
+  for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
+  return {Code::usage, what_is_wrong(app, error), "see " + command + " --help"};
+}
+
+}  // namespace millrace
