@@ -13,8 +13,12 @@ using json = nlohmann::ordered_json;  // a chat template sees the fields in thei
 
 // ---- values
 
+// "a string", "an array"
 std::string type_of(const json& value) {
-  return value.is_number() && !value.is_number_float() ? "integer" : value.type_name();
+  if (value.is_null()) return "null";
+  if (value.is_number()) return value.is_number_float() ? "a number" : "a whole number";
+  const std::string name = value.type_name();
+  return (value.is_structured() ? "an " : "a ") + name;
 }
 
 // A null means "not given" in OpenAI's API and its many clients; in a job map the field is absent.
@@ -77,7 +81,10 @@ Status map_common_fields(json& body) {
 Result<json> job_of_chat_body(json body) {
   drop_nulls(body);
   if (!body.contains("messages")) {
-    return fail(Code::missing_field, "body has no messages", "give an array of {role, content}");
+    return fail(Code::missing_field, "body has no messages",
+                body.contains("prompt") ? "give an array of {role, content}, or write the prompt's "
+                                          "url, /v1/completions"
+                                        : "give an array of {role, content}");
   }
   if (body.contains("prompt")) {
     return fail(Code::invalid_value, "a chat body cannot have a prompt",
@@ -108,7 +115,11 @@ Status map_completion_prompt(json& body) {
 Result<json> job_of_completion_body(json body) {
   drop_nulls(body);
   if (!body.contains("prompt")) {
-    return fail(Code::missing_field, "body has no prompt", "give a text or an array of token ids");
+    return fail(Code::missing_field, "body has no prompt",
+                body.contains("messages")
+                    ? "give a text or an array of token ids, or write the url of messages, "
+                      "/v1/chat/completions"
+                    : "give a text or an array of token ids");
   }
   if (body.contains("messages")) {
     return fail(Code::invalid_value, "a completion body cannot have messages",

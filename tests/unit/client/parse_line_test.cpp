@@ -216,6 +216,28 @@ TEST(ParseLine, RefusesLinesThatAreNoJob) {
   expect_refused(R"({"url":"/v1/chat/completions","body":{"messages":[]}})", Code::empty_prompt);
 }
 
+TEST(ParseLine, TheTypeOfAWrongValueIsAPhrase) {
+  const auto message = [](const std::string& line) {
+    return parse(line).error.value_or(Error{}).message;
+  };
+  EXPECT_EQ(message("[1]"), "the line holds an array, not an object");
+  EXPECT_EQ(message("\"p\""), "the line holds a string, not an object");
+  EXPECT_EQ(message("null"), "the line holds null, not an object");
+  EXPECT_EQ(message(R"({"custom_id":5,"prompt":"p"})"),
+            "custom_id is a whole number, not a string");
+  EXPECT_EQ(message(R"({"custom_id":0.5,"prompt":"p"})"), "custom_id is a number, not a string");
+  EXPECT_EQ(message(R"({"tokens":{}})"), "tokens is an object, not an array of token ids");
+}
+
+TEST(ParseLine, ABodyOfTheOtherEndpointNamesItsUrl) {
+  const auto names = [](const std::string& line, const char* url) {
+    return parse(line).error.value_or(Error{}).hint.find(url) != std::string::npos;
+  };
+  EXPECT_TRUE(names(R"({"url":"/v1/completions","body":{"messages":[]}})", "chat/completions"));
+  EXPECT_TRUE(names(R"({"url":"/v1/chat/completions","body":{"prompt":"p"}})", "/v1/completions"));
+  EXPECT_FALSE(names(R"({"url":"/v1/completions","body":{}})", "chat/completions"));
+}
+
 TEST(ParseLine, ABadLineKeepsItsCustomIdIfItCouldBeRead) {
   EXPECT_EQ(parse(chat(R"(,"n":0)")).custom_id, "c");
   EXPECT_EQ(parse("{\"custom_id\":\"c\"").custom_id, std::nullopt);
