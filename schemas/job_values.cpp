@@ -17,7 +17,7 @@ using wire::Token;
 using wire::Type;
 
 std::unexpected<Error> unsupported(const std::string& where, std::string_view accepted) {
-  return fail(Code::unsupported_field, where + " is known and not supported",
+  return fail(Code::unsupported_field, where + " is not supported",
               "leave it out; the only accepted value is " + std::string(accepted));
 }
 
