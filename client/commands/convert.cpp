@@ -49,8 +49,13 @@ Status check_flags(Env& env, const Flags& flags) {
   const auto inputs = files_of(flags.model);
   MILLRACE_TRY(check_apart(flags.output, "--output", inputs));
   MILLRACE_TRY(check_apart(flags.output + ".new", "--output", inputs));  // written first
-  MILLRACE_ASSIGN(const bool there, env.exists(flags.output));
+  const std::string folder = std::filesystem::absolute(flags.output).parent_path();
   std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return fail(Code::not_found, "there is no folder " + folder + " for the output",
+                "make it, or name another --output");
+  }
+  MILLRACE_ASSIGN(const bool there, env.exists(flags.output));
   if (there && !std::filesystem::is_regular_file(flags.output, ignored)) {
     return fail(Code::conflict, flags.output + " is not a regular file",
                 "name a file for --output");

@@ -23,6 +23,8 @@ std::unexpected<Error> system_failure(const char* what, const std::string& path,
     return fail(Code::disk_full, message, "free some space on that file system");
   }
   if (error == ENOENT) return fail(Code::not_found, message, "check the path");
+  if (error == ENOTDIR)
+    return fail(Code::io_error, message, "check the path: a part of it is a file and no folder");
   if (error == EACCES || error == EPERM || error == EROFS) {
     return fail(Code::io_error, message, "check the permissions of the path");
   }

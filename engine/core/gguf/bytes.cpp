@@ -45,7 +45,7 @@ struct Descriptor {
 std::unexpected<Error> unreadable(const std::string& path, const char* what, int error) {
   return fail(Code::gguf_unreadable,
               path + ": " + what + ": " + std::generic_category().message(error),
-              "check the path given with --model and the file's permissions");
+              "check the path and the file's permissions");
 }
 
 }  // namespace

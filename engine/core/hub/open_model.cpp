@@ -26,6 +26,10 @@ bool is_hub_name(const std::string& path) {
 Result<GgufFile> open_model(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return open_folder(path);
+  if (path.starts_with("https://") || path.starts_with("http://"))
+    return fail(Code::folder_unreadable, path + ": is a URL, and models are read from files here",
+                "download the .gguf file, or all files of the model's page into a folder, and give "
+                "its path");
   if (std::filesystem::exists(path, ignored) || !is_hub_name(path)) return GgufFile::open(path);
   return fail(Code::folder_unreadable,
               path + ": is no file or folder here, and models on a hub cannot be reached from here",

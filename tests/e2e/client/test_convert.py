@@ -146,7 +146,8 @@ def test_the_command_line_is_checked_before_anything_is_written(source, tmp_path
     refused("usage", source, "-o", link, "-t", "F16", "--force", exit_code=2)
     assert "not a regular file" in refused("conflict", source, "-o", tmp_path, "-t", "F16",
                                            "--force")
-    refused("not_found", source, "-o", tmp_path / "no/folder/x.gguf", "-t", "F16")
+    assert f"there is no folder {tmp_path}/no/folder for the output make it" in refused(
+        "not_found", source, "-o", tmp_path / "no/folder/x.gguf", "-t", "F16")
     assert "/nowhere" in refused("gguf_unreadable", "/nowhere.gguf", "-o", out, "-t", "F16")
     assert list(tmp_path.iterdir()) == [link]
 

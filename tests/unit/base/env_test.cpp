@@ -68,6 +68,7 @@ TEST_F(PosixEnvTest, FoldersAndNames) {
   EXPECT_EQ(env_->list(at("none")).error().code, Code::not_found);
   ASSERT_TRUE(write_file_atomically(*env_, at("f"), "1"));
   EXPECT_EQ(env_->make_directories(at("f")).error().code, Code::io_error);
+  EXPECT_NE(env_->make_directories(at("f/g")).error().hint.find("is a file"), std::string::npos);
   EXPECT_TRUE(env_->sync_directory(folder_));
   EXPECT_GT(env_->free_bytes(folder_).value(), 0u);
 }

@@ -358,6 +358,11 @@ def test_a_name_on_a_hub(tmp_path):
     expect("models/of-mine.gguf", tmp_path, "gguf_unreadable", "models/of-mine.gguf")
 
 
+def test_a_url(tmp_path):
+    expect("https://huggingface.co/Qwen/Qwen3-0.6B", tmp_path, "folder_unreadable", "is a URL",
+           "download the .gguf file")
+
+
 def test_a_link_to_a_folder_is_followed(tmp_path):
     """As a hub's cache has them."""
     folder = folder_of(tmp_path)
