@@ -35,6 +35,12 @@ Result<FidelityContexts> read_contexts(Env& env, const Flags& flags, const engin
   MILLRACE_TRY(check_text(text));
   MILLRACE_ASSIGN(const auto tokenizer, engine::Tokenizer::load(file.metadata()));
   const Tokens ids = tokenizer.tokenize(text, {});
+  if (ids.size() < engine::least_context_tokens) {
+    return fail(Code::invalid_value,
+                "the text " + flags.text + " has " + std::to_string(ids.size()) +
+                    " tokens, too few for mean keys",
+                "give some ten thousand words like those of the model's jobs");
+  }
   engine::CutOptions cut{.most = flags.contexts};
   if (tokenizer.adds_bos() && tokenizer.bos()) cut.prefix = {*tokenizer.bos()};
   // A text that is shorter than a piece is one piece.

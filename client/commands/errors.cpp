@@ -52,8 +52,11 @@ int run(const std::string& name, bool json) {
 
 void add_errors_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("errors",
-                                     "Explain error codes.\n\nExample: millrace errors "
-                                     "kv_exceeded");
+                                     "Explain error codes.\n\n"
+                                     "A line has the code, the status_code of a result that failed "
+                                     "with it, and what it means. What to do stands in the error "
+                                     "itself, in brackets or as its hint.\n\n"
+                                     "Example: millrace errors kv_exceeded");
   auto name = std::make_shared<std::string>();
   command->add_option("code", *name, "a code [all]");
   command->callback([&invocation, name] {

@@ -138,7 +138,9 @@ Status print_report(const FidelityReport& report, const Flags& flags, bool as_js
   }
   if (flags.plot.empty()) return {};
   MILLRACE_ASSIGN(const std::string png, png_plot(scatter));
-  return write_file_atomically(*posix_env(), flags.plot, png, Access::by_umask);
+  MILLRACE_TRY(write_file_atomically(*posix_env(), flags.plot, png, Access::by_umask));
+  if (!as_json) std::printf("Plot: %s\n", flags.plot.c_str());
+  return {};
 }
 
 Status run(const Flags& flags, worker::DriverGuard& guard, bool as_json) {

@@ -7,7 +7,7 @@ namespace millrace::engine {
 
 Result<FidelityContexts> cut_contexts(std::span<const TokenId> tokens, const CutOptions& options,
                                       std::uint32_t vocabulary) {
-  if (options.size < 4 || options.size <= options.prefix.size()) {
+  if (options.size < least_context_tokens || options.size <= options.prefix.size()) {
     return fail(Code::invalid_value,
                 "a context of " + std::to_string(options.size) + " tokens has none to score",
                 "give contexts of some hundred tokens");

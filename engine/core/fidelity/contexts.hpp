@@ -23,6 +23,9 @@ struct FidelityContexts {
   }
 };
 
+// Fewer have nothing to score.
+constexpr std::uint32_t least_context_tokens = 4;
+
 struct CutOptions {
   std::uint32_t size = 512;
   std::uint32_t most = 0;   // most contexts; 0: all that the text gives

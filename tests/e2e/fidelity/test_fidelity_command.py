@@ -106,6 +106,7 @@ def test_tables_and_plots(tiny):
     assert "against fp16 KV" in tables and f"against {tiny / 'noisy.f32'}" in tables
     assert len([x for x in tables.splitlines() if x.startswith("f16/f16~1,0  ")]) == 2
     assert "KV bytes per token" in tables and " o" in tables
+    assert tables.endswith(f"Plot: {png}\n")
     assert "f16 (1 of 2)" in done.stderr
     pixels = decode_png(png.read_bytes())
     colours = {tuple(x) for x in pixels.reshape(-1, 3)}
@@ -212,7 +213,7 @@ def test_mean_keys_of_a_text_center_those_of_a_policy(tiny):
     ((), 2, "usage: --text is required"),
     (("--text", "{f}/absent"), 3, "not_found.*absent"),
     (("--text", "{f}/latin"), 3, "invalid_utf8"),
-    (("--text", "{f}/empty"), 3, "invalid_value"),
+    (("--text", "{f}/empty"), 3, "invalid_value: the text .*empty has 0 tokens, too few for mean"),
     (("--text", "{f}/text", "-o", "{f}/no/m.keys"), 3, "no/m.keys"),
 ], ids=["no text", "absent", "not UTF-8", "empty", "no folder"])
 def test_errors_of_a_calibration(tiny, words, status, said):
