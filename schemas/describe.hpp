@@ -82,6 +82,10 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "What running jobs have gained. Engines send it for jobs with `partials`, and the broker "
      "passes it on to the sessions that watch the stream. Partials are not stored, numbered, "
      "counted or answered, and some may be missed: the result is complete by itself."},
+    {"begun", "engine → broker",
+     "Leases that a `heartbeat` has called `waiting` and that a step now computes. Send it as soon "
+     "as the step begins, to a broker that has the capability `begun`. The broker does not answer "
+     "it."},
 }};
 
 // The forms of names and ids in messages to the broker.
@@ -273,7 +277,9 @@ void fields(auto& v, Is<Lease> auto& m) {
              "the fencing token, which every later message about the job carries");
   v.required("job", m.job, "the job's id");
   v.field("attempt", m.attempt, "how often the job was handed out, this time included");
-  v.field("alone", m.alone, "run it with no other job, because an engine died while it ran");
+  v.field("alone", m.alone,
+          "run it with no other job, because engines died while it ran; other leases may come and "
+          "must wait");
   v.field("submitted_us", m.submitted_us, "Unix time of the submission");
   v.body("body", m.body, "job", "the job");
 }
@@ -290,6 +296,12 @@ void fields(auto& v, Is<Heartbeat> auto& m) {
   v.field("tokens", m.tokens, "how many tokens it has computed");
   v.field("credit", m.credit, "as in `ready`");
   v.field("rows", m.rows, "how many sequences the current step has; 0: no step is running");
+  v.field("waiting", m.waiting,
+          "those of `leases` that no step has computed yet and that are not being prepared. If the "
+          "engine dies, these are not blamed. An engine that does not know leaves them out");
+}
+void fields(auto& v, Is<Begun> auto& m) {
+  v.required("leases", m.leases, "the leases");
 }
 void fields(auto& v, Is<HeartbeatAnswer> auto& m) {
   v.field("lost", m.lost, "leases that are no longer this engine's: stop them and send nothing");

@@ -196,7 +196,7 @@ struct Lease {
   LeaseId lease = 0;
   std::string job;
   std::uint32_t attempt = 1;  // hand-outs, this one included
-  bool alone = false;         // the job is a suspect: run it without any other job
+  bool alone = false;         // run it without any other job: its engine may die of it
   std::int64_t submitted_us = 0;
   Body body;  // the job map
   friend bool operator==(const Lease&, const Lease&) = default;
@@ -213,7 +213,15 @@ struct Heartbeat {
   std::uint64_t tokens = 0;
   std::uint32_t credit = 0;
   std::uint32_t rows = 0;  // sequences of the current step; 0: no step is running
+  // Those of `leases` that no step has computed yet, and whose prompts are not being prepared. An
+  // engine that dies is not their fault.
+  std::vector<LeaseId> waiting{};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+// Sent before the first step of leases that a heartbeat has called waiting, or soon after it began.
+struct Begun {
+  std::vector<LeaseId> leases;
+  friend bool operator==(const Begun&, const Begun&) = default;
 };
 struct HeartbeatAnswer {           // also sent unasked (id 0), as soon as there is something to say
   std::vector<LeaseId> lost;       // no longer this engine's: stop their jobs
@@ -251,7 +259,7 @@ struct Goodbye {  // this side leaves on purpose; an engine's leases are given b
 using Message = std::variant<Hello, Welcome, Refused, Submit, Submitted, Cancel, Cancelled, Retry,
                              Retried, StatusRequest, StatusAnswer, Fetch, Data, Trimmed,
                              Acknowledge, Acknowledged, Ready, Leases, Heartbeat, HeartbeatAnswer,
-                             Ends, Committed, Release, Goodbye, Watch, Watching, Partials>;
+                             Ends, Committed, Release, Goodbye, Watch, Watching, Partials, Begun>;
 
 struct Envelope {
   std::uint64_t id = 0;

@@ -155,6 +155,7 @@ void Broker::engine_message(const Peer& peer, std::uint64_t id, Message message)
   std::visit(Overloaded{
                  [&](Ready& m) { engines_.ready(*engine, m); },
                  [&](Heartbeat& m) { engines_.heartbeat(*engine, id, m); },
+                 [&](Begun& m) { engines_.begun(*engine, m); },
                  [&](Ends& m) { engines_.ends(*engine, id, std::move(m)); },
                  [&](Release& m) { engines_.release(*engine, m); },
                  [&](Partials& m) { engines_.partials(*engine, std::move(m)); },
@@ -188,7 +189,7 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
       {Code::unexpected_message,
        client ? "a message that clients do not send" : "a message that engines do not send",
        client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, status_request"
-              : "engines send ready, heartbeat, ends, release, partials"});
+              : "engines send ready, heartbeat, begun, ends, release, partials"});
 }
 
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello, const Grant& who) {

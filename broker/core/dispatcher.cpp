@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace millrace::broker {
+namespace {
+
+bool serves_any(const Engine& engine, const std::vector<SuspectQueue>& queues) {
+  return std::ranges::any_of(
+      queues, [&](const SuspectQueue& queue) { return engine.serves(queue.model, queue.kv); });
+}
+
+}  // namespace
 
 void Dispatcher::work_arrived(const std::string& tenant) {
   ++queues_[tenant].work;
@@ -36,22 +44,31 @@ bool Dispatcher::can_claim(const Engine& engine) const {
 
 // Whether the tenant may have a job for the engine: no claim found its queues empty since jobs were
 // queued.
-bool Dispatcher::may_have(const Engine& engine, const std::string& tenant, bool suspect) const {
-  const auto queues = queues_.find(tenant);
-  if (queues == queues_.end() || !engine.works_for(tenant)) return false;
-  const auto found = engine.searched.find(tenant);
-  const auto seen = found == engine.searched.end() ? Engine::Searched{} : found->second;
-  return suspect ? seen.suspects != queues->second.suspects : seen.work != queues->second.work;
+bool Dispatcher::may_have(const Engine& engine, const std::string& tenant, ClaimFrom from) const {
+  const auto found = queues_.find(tenant);
+  if (found == queues_.end() || !engine.works_for(tenant)) return false;
+  const Queues& queues = found->second;
+  const auto searched = engine.searched.find(tenant);
+  const auto seen = searched == engine.searched.end() ? Engine::Searched{} : searched->second;
+  switch (from) {
+    case ClaimFrom::jobs:
+      return seen.work != queues.work;
+    case ClaimFrom::suspects:
+      return seen.suspects != queues.suspects;
+    case ClaimFrom::groups:
+      return seen.groups != queues.suspects && serves_any(engine, queues.overdue_groups);
+  }
+  return false;
 }
 
 // The next tenant in turn that may have a job for the engine; null where none may.
-const std::string* Dispatcher::next_tenant(const Engine& engine, bool suspect) const {
+const std::string* Dispatcher::next_tenant(const Engine& engine, ClaimFrom from) const {
   const auto after = queues_.upper_bound(engine.claimed_last);
   for (auto at = after; at != queues_.end(); ++at) {
-    if (may_have(engine, at->first, suspect)) return &at->first;
+    if (may_have(engine, at->first, from)) return &at->first;
   }
   for (auto at = queues_.begin(); at != after; ++at) {
-    if (may_have(engine, at->first, suspect)) return &at->first;
+    if (may_have(engine, at->first, from)) return &at->first;
   }
   return nullptr;
 }
@@ -59,38 +76,49 @@ const std::string* Dispatcher::next_tenant(const Engine& engine, bool suspect) c
 void Dispatcher::offer(Engine& engine) {
   if (!can_claim(engine)) return;
   if (engine.leases.empty()) {
-    if (const auto* tenant = next_tenant(engine, true)) return claim(engine, *tenant, true);
+    const auto* tenant = next_tenant(engine, ClaimFrom::suspects);
+    if (tenant != nullptr) return claim(engine, *tenant, ClaimFrom::suspects);
     engine.reserved = false;
   }
   if (engine.reserved) return;
-  if (const auto* tenant = next_tenant(engine, false)) claim(engine, *tenant, false);
+  if (!engine.leases.empty() && !engine.holds_suspects()) {
+    const auto* tenant = next_tenant(engine, ClaimFrom::groups);
+    if (tenant != nullptr) return claim(engine, *tenant, ClaimFrom::groups);
+  }
+  const auto* tenant = next_tenant(engine, ClaimFrom::jobs);
+  if (tenant != nullptr) claim(engine, *tenant, ClaimFrom::jobs);
 }
 
-void Dispatcher::claim(Engine& engine, const std::string& tenant, bool suspect) {
+std::uint32_t Dispatcher::wanted_jobs(const Engine& engine, const std::string& tenant,
+                                      ClaimFrom from) const {
+  std::uint32_t share = engine.credit;
+  if (from == ClaimFrom::jobs) {
+    // Engines that want work at the same time share it, so that none takes all of a short queue.
+    const auto rivals =
+        std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
+          return item.second.profile.facts.model == engine.profile.facts.model &&
+                 may_have(item.second, tenant, from) && can_claim(item.second);
+        });
+    const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
+    share = (engine.credit + sharing - 1) / sharing;
+  }
+  const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());
+  return std::min({share, room, config_.jobs_per_claim});
+}
+
+void Dispatcher::claim(Engine& engine, const std::string& tenant, ClaimFrom from) {
   Claim claim;
   claim.tenant = tenant;
   claim.engine = engine.id;
   claim.model = engine.profile.facts.model;
   claim.kv = engine.kv_names;
   claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
-  claim.suspect = suspect;
-  claim.max_jobs = 1;
-  if (!suspect) {
-    // Engines that want work at the same time share it, so that none takes all of a short queue.
-    const auto rivals =
-        std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
-          return item.second.profile.facts.model == engine.profile.facts.model &&
-                 may_have(item.second, tenant, false) && can_claim(item.second);
-        });
-    const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
-    const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());
-    claim.max_jobs =
-        std::min({(engine.credit + sharing - 1) / sharing, room, config_.jobs_per_claim});
-  }
+  claim.from = from;
+  claim.max_jobs = wanted_jobs(engine, tenant, from);
   engine.claiming = true;
   engine.claimed_last = tenant;
   const Queues& queues = queues_[tenant];
-  Search search{engine.id, tenant, suspect, suspect ? queues.suspects : queues.work};
+  Search search{engine.id, tenant, from, from == ClaimFrom::jobs ? queues.work : queues.suspects};
   out_.ask_one(std::move(claim), [this, search = std::move(search)](Result<Reply> reply) {
     claimed(search, std::move(reply));
   });
@@ -109,16 +137,17 @@ void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
   const bool wanted = engine != nullptr && engine->peer && !engine->hung && open_;
   if (!wanted) return return_unsent(search.engine, got->jobs);
   if (!got->jobs.empty()) {
-    send(*engine, std::move(got->jobs), search.suspect);
-  } else if (search.suspect) {
-    engine->searched[search.tenant].suspects = search.generation;
+    send(*engine, std::move(got->jobs));
   } else {
-    engine->searched[search.tenant].work = search.generation;
+    Engine::Searched& seen = engine->searched[search.tenant];
+    (search.from == ClaimFrom::jobs       ? seen.work
+     : search.from == ClaimFrom::suspects ? seen.suspects
+                                          : seen.groups) = search.generation;
   }
   offer(*engine);
 }
 
-void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect) {
+void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
   const auto now = out_.now().mono_us;
   if (engine.leases.empty()) engine.progress_us = now;
   engine.credit -= std::min(engine.credit, static_cast<std::uint32_t>(jobs.size()));
@@ -131,11 +160,12 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect
     held.custom_id = std::move(job.custom_id);
     held.stream = std::move(job.stream);
     held.attempt = job.attempt;
-    held.alone = suspect;
+    held.suspect = job.suspect;
+    held.alone = job.alone;
     held.seen_us = now;
     engines_.hold(engine, job.lease, std::move(held));
-    message.leases.push_back({job.lease, std::move(job.job), job.attempt, suspect, job.submitted_us,
-                              std::move(job.body)});
+    message.leases.push_back({job.lease, std::move(job.job), job.attempt, job.alone,
+                              job.submitted_us, std::move(job.body)});
   }
   out_.send(*engine.peer, 0, std::move(message));
 }
@@ -164,11 +194,11 @@ void Dispatcher::return_unsent(const std::string& engine, const std::vector<Clai
 void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
   std::vector<Overdue> overdue;
   for (auto& [id, engine] : engines_.all()) {
-    // No suspect that this engine could run waits any more.
+    // No suspect that this engine could run alone waits any more.
     const bool some = std::ranges::any_of(tenants, [&at_it = engine](const TenantInfo& tenant) {
       return at_it.works_for(tenant.tenant) &&
              std::ranges::any_of(tenant.suspects, [&](const SuspectQueue& queue) {
-               return at_it.serves(queue.model, queue.kv);
+               return queue.alone && at_it.serves(queue.model, queue.kv);
              });
     });
     if (!some) engine.reserved = false;
@@ -185,14 +215,18 @@ void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
 
 void Dispatcher::count_suspects(const TenantInfo& tenant, std::vector<Overdue>& overdue) {
   const auto wait_us = 1000 * std::int64_t{config_.suspect_wait_ms};
+  Queues& queues = queues_[tenant.tenant];
+  queues.overdue_groups.clear();
   std::uint64_t jobs = 0;
   for (const SuspectQueue& queue : tenant.suspects) {
     jobs += queue.jobs;
-    if (out_.now().unix_us - queue.oldest_us > wait_us) {
+    if (out_.now().unix_us - queue.oldest_us <= wait_us) continue;
+    if (queue.alone) {
       overdue.push_back({tenant.tenant, queue.model, queue.kv});
+    } else {
+      queues.overdue_groups.push_back(queue);
     }
   }
-  Queues& queues = queues_[tenant.tenant];
   const bool more = jobs > queues.suspects_counted;
   queues.suspects_counted = jobs;
   if (jobs == 0) return;
@@ -202,7 +236,7 @@ void Dispatcher::count_suspects(const TenantInfo& tenant, std::vector<Overdue>& 
   }
 }
 
-// Reserves one engine: among those that could run an overdue suspect, the one with the fewest
+// Reserves one engine: among those that could run an overdue suspect alone, the one with the fewest
 // leases. The others go on with their work. While an engine runs suspects alone, the suspects that
 // it could run are left to it.
 void Dispatcher::reserve_one(std::vector<Overdue> overdue) {
@@ -219,7 +253,7 @@ void Dispatcher::reserve_one(std::vector<Overdue> overdue) {
   for (auto& [id, engine] : engines_.all()) {
     if (!open_ || !engine.peer || engine.hung) continue;
     const bool useful = std::ranges::any_of(overdue, [&, &at_it = engine](const Overdue& queue) {
-      return could_run(at_it, queue) && may_have(at_it, queue.tenant, true);
+      return could_run(at_it, queue) && may_have(at_it, queue.tenant, ClaimFrom::suspects);
     });
     if (!useful) continue;
     if (best == nullptr || engine.leases.size() < best->leases.size()) best = &engine;

@@ -1,9 +1,13 @@
 #pragma once
-// Hands jobs to engines, as many as their credit allows, suspects first and alone. Each hand-out is
-// a claim in the ledger for one tenant; the jobs of its reply are sent as leases. An engine that
-// works for several tenants claims for them in turn. Where a claim found nothing, the engine claims
-// for that tenant again when its generation has grown: when jobs were queued.
-// Thread safety: none.
+// Hands jobs to engines, as many as their credit allows. Each hand-out is a claim in the ledger for
+// one tenant; the jobs of its reply are sent as leases. An engine that works for several tenants
+// claims for them in turn. Where a claim found nothing, the engine claims for that tenant again
+// when its generation has grown: when jobs were queued.
+//
+// An engine that holds nothing gets suspects first: one group of them, and then other jobs beside
+// it, unless the suspect has to run alone. An engine at work gets a group only where suspects have
+// waited for suspect_wait_ms, and never a second one beside the first. For a suspect that has to
+// run alone one engine is then kept free. Thread safety: none.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -37,23 +41,25 @@ class Dispatcher {
     std::uint64_t work = 0, suspects = 0;
     std::uint64_t suspects_counted = 0;
     std::int64_t suspects_raised_us = 0;
+    std::vector<SuspectQueue> overdue_groups;  // at the last count
   };
-  struct Overdue {  // suspects that wait too long
+  struct Overdue {  // suspects that have to run alone and wait too long
     std::string tenant, model, kv;
   };
   struct Search {  // a claim on its way
     std::string engine, tenant;
-    bool suspect = false;
+    ClaimFrom from = ClaimFrom::jobs;
     std::uint64_t generation = 0;
   };
 
   void offer_all();
   bool can_claim(const Engine& engine) const;
-  bool may_have(const Engine& engine, const std::string& tenant, bool suspect) const;
-  const std::string* next_tenant(const Engine& engine, bool suspect) const;
-  void claim(Engine& engine, const std::string& tenant, bool suspect);
+  bool may_have(const Engine& engine, const std::string& tenant, ClaimFrom from) const;
+  const std::string* next_tenant(const Engine& engine, ClaimFrom from) const;
+  std::uint32_t wanted_jobs(const Engine& engine, const std::string& tenant, ClaimFrom from) const;
+  void claim(Engine& engine, const std::string& tenant, ClaimFrom from);
   void claimed(const Search& search, Result<Reply> reply);
-  void send(Engine& engine, std::vector<ClaimedJob> jobs, bool suspect);
+  void send(Engine& engine, std::vector<ClaimedJob> jobs);
   void return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs);
   void count_suspects(const TenantInfo& tenant, std::vector<Overdue>& overdue);
   void reserve_one(std::vector<Overdue> overdue);

@@ -19,7 +19,9 @@ namespace millrace::broker {
 struct HeldLease {
   std::string tenant, job, custom_id, stream;  // empty: handed out by another broker
   std::uint32_t attempt = 0;
+  bool suspect = false;      // the job was handed out as a suspect
   bool alone = false;        // the engine may run nothing else meanwhile
+  bool waiting = false;      // the engine said that it has not begun the job
   bool cancelled = false;    // the engine was told that the job is cancelled
   std::int64_t seen_us = 0;  // time of the hand-out, or of the last heartbeat that listed it
   bool listed = false;       // the last heartbeat listed it
@@ -44,10 +46,10 @@ struct Engine {
   std::uint32_t rows = 0;  // of the step that ran at its last heartbeat
   bool claiming = false;   // a claim for it waits for the ledger's reply
   bool hung = false;       // it gets no job until it makes a step
-  bool reserved = false;   // it finishes its jobs and then takes a suspect
+  bool reserved = false;   // it finishes its jobs and then takes a suspect alone
   // What its claims found empty, by tenant: see Dispatcher.
   struct Searched {
-    std::uint64_t work = 0, suspects = 0;
+    std::uint64_t work = 0, suspects = 0, groups = 0;
   };
   std::map<std::string, Searched> searched;
   std::string claimed_last;  // the tenant of its last claim
@@ -65,8 +67,10 @@ struct Engine {
            (wanted_kv.empty() || runs(wanted_kv));
   }
   bool exclusive() const {
-    return std::any_of(leases.begin(), leases.end(),
-                       [](const auto& item) { return item.second.alone; });
+    return std::ranges::any_of(leases, [](const auto& item) { return item.second.alone; });
+  }
+  bool holds_suspects() const {
+    return std::ranges::any_of(leases, [](const auto& item) { return item.second.suspect; });
   }
 };
 

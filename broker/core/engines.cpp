@@ -78,15 +78,15 @@ void Engines::progress(Engine& engine, const Heartbeat& heartbeat) {
 }
 
 void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat) {
-  if (heartbeat.leases.size() > 2 * std::size_t{limits::leases_per_engine}) {
-    return out_.refuse(
-        *engine.peer, id,
-        {Code::limit_exceeded, "heartbeat: " + std::to_string(heartbeat.leases.size()) + " leases",
-         "an engine holds at most " + std::to_string(limits::leases_per_engine)});
+  const std::size_t listed = std::max(heartbeat.leases.size(), heartbeat.waiting.size());
+  if (listed > 2 * std::size_t{limits::leases_per_engine}) {
+    return out_.refuse(*engine.peer, id,
+                       {Code::limit_exceeded, "heartbeat: " + std::to_string(listed) + " leases",
+                        "an engine holds at most " + std::to_string(limits::leases_per_engine)});
   }
   progress(engine, heartbeat);
   engine.beat_us = out_.now().mono_us;
-  for (auto& [lease, held] : engine.leases) held.listed = false;
+  for (auto& [lease, held] : engine.leases) held.listed = held.waiting = false;
   std::vector<LeaseId> asked, done;
   for (const auto lease : heartbeat.leases) {
     if (committed_.contains({engine.id, lease})) {
@@ -98,6 +98,11 @@ void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heart
     if (held == engine.leases.end()) continue;
     held->second.listed = true;
     held->second.seen_us = out_.now().mono_us;
+  }
+  for (const auto lease : heartbeat.waiting) {
+    if (const auto held = engine.leases.find(lease); held != engine.leases.end()) {
+      held->second.waiting = true;
+    }
   }
   // The engine did not know of the leases on their way to it when it computed its credit.
   const auto on_the_way = static_cast<std::uint32_t>(
@@ -154,6 +159,14 @@ void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const Ren
     held.listed = true;
     held.seen_us = out_.now().mono_us;
     table_.hold(engine, lease, std::move(held));
+  }
+}
+
+void Engines::begun(Engine& engine, const Begun& begun) {
+  for (const auto lease : begun.leases) {
+    if (const auto held = engine.leases.find(lease); held != engine.leases.end()) {
+      held->second.waiting = false;
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Handles the messages of engines: hello, credit, heartbeats, partials, ends and releases.
-// Thread safety: none.
+// Handles the messages of engines: hello, credit, heartbeats, begun jobs, partials, ends and
+// releases. Thread safety: none.
 #include <cstdint>
 #include <deque>
 #include <set>
@@ -38,6 +38,8 @@ class Engines {
   void hello(const Peer& peer, const Hello& hello, const Grant& who);
   void ready(Engine& engine, const Ready& ready);
   void heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heartbeat);
+  // The engine begins jobs that its heartbeats have called waiting.
+  void begun(Engine& engine, const Begun& begun);
   void ends(Engine& engine, std::uint64_t id, Ends ends);
   void release(Engine& engine, const Release& release);
   // Passes partials on to the sessions that watch the job's stream; they are neither stored nor

@@ -1,5 +1,6 @@
 #include "broker/core/lease_reclaimer.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -11,6 +12,14 @@ std::vector<LeaseId> leases_of(const Engine& engine) {
   leases.reserve(engine.leases.size());
   for (const auto& item : engine.leases) leases.push_back(item.first);
   return leases;
+}
+
+std::string jobs_text(const Engine& engine) {
+  const auto waiting =
+      std::ranges::count_if(engine.leases, [](const auto& item) { return item.second.waiting; });
+  const auto all = static_cast<std::ptrdiff_t>(engine.leases.size());
+  return std::to_string(all - waiting) + " of its " + std::to_string(all) +
+         " jobs may have been under way";
 }
 
 }  // namespace
@@ -67,6 +76,7 @@ void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::functio
                if (job == nullptr || engine == nullptr) continue;
                auto& held = engine->leases[leases[i].lease];
                held.custom_id = job->custom_id;
+               held.suspect = job->suspect;
                held.stream = job->stream;
                held.attempt = job->attempts;
                held.cancelled = job->cancel_requested;
@@ -78,11 +88,12 @@ void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::functio
 void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> leases,
                                Blame blame) {
   if (leases.empty()) return;
+  GiveBack give;
   for (const auto lease : leases) {
-    engines_.drop(lease);
+    const auto held = engines_.drop(lease);
+    if (held && held->waiting) give.waiting.push_back(lease);
     leaving_.insert(lease);
   }
-  GiveBack give;
   give.leases = leases;
   give.blame = blame;
   give.engine = engine;
@@ -120,8 +131,8 @@ void LeaseReclaimer::died(const std::string& id, const std::string& how) {
   if (engine == nullptr) return;
   auto leases = leases_of(*engine);
   ++out_.counters().engines_died;
-  out_.note(NoteLevel::warning, "engine " + engine->name + " is gone (" + how + "), its " +
-                                    std::to_string(leases.size()) + " jobs are suspects");
+  out_.note(NoteLevel::warning,
+            "engine " + engine->name + " is gone (" + how + "), " + jobs_text(*engine));
   if (engine->peer) sessions_.close(*engine->peer);
   give_back(id, std::move(leases), Blame::died);
   engines_.remove(id);
@@ -158,8 +169,8 @@ void LeaseReclaimer::hang(Engine& engine) {
   ++out_.counters().engines_hung;
   out_.hung(engine.name);
   out_.note(NoteLevel::warning, "engine " + engine.name + " is hung: no step for " +
-                                    std::to_string(config_.hang_ms / 1000) + " s, its " +
-                                    std::to_string(leases.size()) + " jobs are suspects");
+                                    std::to_string(config_.hang_ms / 1000) + " s, " +
+                                    jobs_text(engine));
   if (engine.peer) out_.send(*engine.peer, 0, HeartbeatAnswer{leases, {}, engines_.drain});
   give_back(engine.id, std::move(leases), Blame::died);
 }
@@ -211,9 +222,14 @@ void LeaseReclaimer::find_lapsed() {
 
 void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& leases) {
   const Engine* engine = engines_.find(id);
+  const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
   if (engine == nullptr || !engine->joined) {
+    // What it was handed last lapses a moment later. Both belong to one death.
+    const bool more = engine != nullptr && leases.size() < engine->leases.size() &&
+                      out_.now().mono_us - engine->heard_us <= 2 * lease_us;
+    if (more) return;
     out_.note(NoteLevel::warning, "engine " + id + " did not come back, " +
-                                      std::to_string(leases.size()) + " of its jobs are suspects");
+                                      std::to_string(leases.size()) + " of its leases lapsed");
     return give_back(id, leases, Blame::died);
   }
   // A lease that the engine lists is being renewed; it lapsed because the Unix clock jumped. A
@@ -222,7 +238,6 @@ void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& l
   // even where another of its messages came later. Such a lease waits until the engine sends a
   // heartbeat or counts as silent, because a job that kills an engine must not return without
   // blame.
-  const auto lease_us = 1000 * std::int64_t{config_.lease_ms};
   std::vector<LeaseId> unheld;
   for (const auto lease : leases) {
     const auto held = engine->leases.find(lease);

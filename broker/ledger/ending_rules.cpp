@@ -95,7 +95,7 @@ Result<Reply> LedgerRules::carry_out(const CancelJobs& op) {
 
 void LedgerRules::retry(JobRecord& job) {
   job.attempts = job.failures = 0;
-  job.suspect_us.reset();
+  job.suspicion.reset();
   job.cancel_requested = false;
   job.number = 0;
   transitions_.put_back(job);

@@ -98,15 +98,31 @@ struct JobColumns {
 };
 using ReadColumns = std::function<JobColumns(const Body& job)>;
 
+// Which queue a claim is served from. Suspects are handed out in groups that narrow down which of
+// them ends engines (see GiveBack): those suspected with the fewest others come first.
+enum class ClaimFrom : std::uint8_t {
+  jobs,      // jobs that nobody suspects
+  suspects,  // the next group of suspects
+  groups,    // the next group that may share an engine with other jobs
+};
+// The most suspects that may run together, of jobs that were suspected `among` so many, themselves
+// included: half of them. One that is left has to run alone.
+constexpr std::uint32_t suspects_together(std::uint32_t among) {
+  return among < 2 ? 1 : among / 2;
+}
+inline constexpr std::uint32_t smallest_group = 4;  // the half of fewer is one job
+constexpr bool runs_alone(std::uint32_t among) {
+  return among < smallest_group;
+}
+
 // Hands out queued jobs of model `model` or "*" that want no KV policy or one of `kv`: lowest
-// priority number first, then in order of submission. Suspects are left out, unless `suspect` is
-// set: then at most one job, a suspect, is handed out. Jobs past their deadline are skipped (see
-// ExpireJobs).
+// priority number first, then in order of submission. A claim of suspects hands out jobs of one
+// incident only. Jobs past their deadline are skipped (see ExpireJobs).
 struct Claim {
   std::string tenant, engine, model;
   std::uint32_t max_jobs = 0;
   std::int64_t until_us = 0;  // lease end, Unix time
-  bool suspect = false;
+  ClaimFrom from = ClaimFrom::jobs;
   std::uint64_t max_bytes = limits::lease_bytes;  // of bodies; the first job may exceed it
   std::vector<std::string> kv{};                  // canonical names, each once
 };
@@ -117,6 +133,7 @@ struct ClaimedJob {
   std::int64_t submitted_us = 0;
   std::optional<std::int64_t> deadline_us;
   bool suspect = false;
+  bool alone = false;  // the engine may run nothing else meanwhile
   Body body;
   std::string custom_id{}, stream{};
 };
@@ -148,19 +165,31 @@ struct Finish {
 
 // Gives leases back and queues their jobs again in their old places. Leases that are not current
 // (or not held by `engine`, where given) are skipped. With Blame::none a job gets no mark.
-// Blame::died says that the engine died while it held these leases: each job becomes a suspect. If
-// a job was handed out alone (Claim::suspect) and its lease was the engine's only one, its failure
-// count grows by one, and at max_attempts the job ends as failed (engine_died). A job that a client
-// asked to cancel ends as cancelled instead.
+//
+// Blame::died says that the engine died while it held these leases. Jobs that it had not begun
+// (`waiting`) get no mark either, the first excused_hand_outs times that they were handed out. The
+// others were under way. If none of these was a suspect, they are the suspects of a new incident,
+// each among all of them. If some were, the incident is theirs: the suspects are now suspected only
+// among each other, and the rest joins the incident among all that were under way. So each death
+// halves the suspects that it hits, until one runs alone.
+//
+// A death is a proof against a job that was handed out alone and whose lease was the engine's only
+// one: its failure count grows by one. At max_attempts the job ends as failed (engine_died), and
+// its incident is closed: the other jobs of it are suspects no more. A job that a client asked to
+// cancel ends as cancelled instead.
 enum class Blame : std::uint8_t { none, died };
 struct GiveBack {
   std::vector<LeaseId> leases;
   Blame blame = Blame::none;
-  std::string engine;  // empty: not checked
+  std::string engine;              // empty: not checked
+  std::vector<LeaseId> waiting{};  // those that the engine had not begun, as far as it told
 };
+// An engine may die before it can tell that it has begun a job. So a job that is held whenever its
+// engine dies is not excused for ever.
+inline constexpr std::uint32_t excused_hand_outs = 2;
 struct GiveBackReply {
   std::vector<std::string> returned;  // ids of the jobs that are queued again
-  std::vector<std::string> tenants;   // theirs, each once
+  std::vector<std::string> tenants;   // whose queues have more jobs for claims now, each once
   std::vector<FinishReply> ended;     // jobs that failed (out of attempts) or were cancelled
 };
 
@@ -174,7 +203,7 @@ struct FindLapsed {
 struct LapsedLease {
   LeaseId lease = 0;
   std::string engine, tenant, job;
-  bool alone = false;  // the job was claimed as a suspect
+  bool alone = false;  // the engine may run nothing else meanwhile
 };
 struct FindLapsedReply {
   std::vector<LapsedLease> leases;
@@ -237,6 +266,8 @@ struct GetJobReply {
   JobState state = JobState::queued;
   std::uint32_t attempts = 0, failures = 0;
   bool suspect = false, cancel_requested = false;
+  std::uint32_t among = 0;     // how many jobs are suspected together with it, itself included
+  std::uint64_t incident = 0;  // the deaths for which it is suspected; 0: it is no suspect
   std::string stream, batch, custom_id, model, kv;
   std::uint64_t number = 0;  // of its result; 0: none yet
   std::int64_t submitted_us = 0;
@@ -249,12 +280,13 @@ struct Count {  // counts the jobs of a batch, or of the tenant where batch is e
 };
 struct SuspectQueue {          // suspects that wait for the same model and KV policy
   std::string model, kv;       // as in SubmitJob
+  bool alone = false;          // each of them has to run alone
   std::uint64_t jobs = 0;      // at least one
   std::int64_t oldest_us = 0;  // when the first of them became a suspect
 };
 struct CountReply {
   JobCounts counts;
-  std::vector<SuspectQueue> suspects;  // of the tenant, sorted by model and policy
+  std::vector<SuspectQueue> suspects;  // of the tenant, sorted by model, policy and `alone`
 };
 
 // Lists all tenants that have a job or a stream, in order, with what their queues hold.

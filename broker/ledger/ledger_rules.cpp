@@ -1,10 +1,9 @@
-// The operations that store jobs, hand them out and take their ends. Cancels, deadlines and retries
-// are in ending_rules.cpp, streams and reads in stream_rules.cpp, what is no longer kept in
-// retention_rules.cpp.
+// The operations that store jobs, hand them out and take their ends. Suspects are in
+// suspect_rules.cpp, cancels, deadlines and retries in ending_rules.cpp, streams and reads in
+// stream_rules.cpp, what is no longer kept in retention_rules.cpp.
 #include "broker/ledger/ledger_rules.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <type_traits>
 
@@ -150,21 +149,31 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
   }
 }
 
+void LedgerRules::hand_out(ClaimableJob next, const Claim& op, ClaimReply& reply) {
+  JobRecord& job = next.job;
+  const bool alone = job.suspicion && runs_alone(job.among());
+  const LeaseId lease = transitions_.hand_out(job, op, alone);
+  reply.jobs.push_back({lease, op.tenant, job.job, job.attempts, job.submitted_us, job.deadline_us,
+                        job.suspicion.has_value(), alone, *std::move(next.body), job.custom_id,
+                        job.stream});
+}
+
 Result<Reply> LedgerRules::carry_out(const Claim& op) {
   ClaimReply reply;
+  if (op.from != ClaimFrom::jobs) {
+    claim_suspects(op, reply);
+    return reply;
+  }
   std::uint64_t bytes = 0;
-  for (ClaimableJob& next : records_.claimable(op, transitions_.now_us())) {
-    JobRecord& job = next.job;
+  for (ClaimableJob& next : records_.claimable(op, 0, transitions_.now_us())) {
     if (!next.body) {
-      reply.ended.push_back(transitions_.end_here(job, JobState::failed, Code::ledger_corrupt));
+      reply.ended.push_back(
+          transitions_.end_here(next.job, JobState::failed, Code::ledger_corrupt));
       continue;
     }
     bytes += next.body->size();
     if (!reply.jobs.empty() && bytes > op.max_bytes) break;
-    const LeaseId lease = transitions_.hand_out(job, op);
-    reply.jobs.push_back({lease, op.tenant, job.job, job.attempts, job.submitted_us,
-                          job.deadline_us, job.suspect_us.has_value(), *std::move(next.body),
-                          job.custom_id, job.stream});
+    hand_out(std::move(next), op, reply);
   }
   return reply;
 }
@@ -200,42 +209,6 @@ void LedgerRules::finish(std::span<const Operation> ends, Replies& replies) {
           held[i]->job, {op.state, op.result, op.error, {}, transitions_.now_us()}));
     }
   }
-}
-
-void LedgerRules::give_back(LeasedJob held, const GiveBack& op, bool proven, GiveBackReply& reply) {
-  JobRecord& job = held.job;
-  if (op.blame == Blame::died && !job.suspect_us) job.suspect_us = transitions_.now_us();
-  if (proven) ++job.failures;
-  if (job.cancel_requested) {
-    reply.ended.push_back(transitions_.end_here(job, JobState::cancelled, Code::cancelled));
-  } else if (proven && job.failures >= job.max_attempts) {
-    reply.ended.push_back(transitions_.end_here(job, JobState::failed, Code::engine_died));
-  } else {
-    transitions_.put_back(job);
-    reply.returned.push_back(job.job);
-    if (std::ranges::find(reply.tenants, job.tenant) == reply.tenants.end()) {
-      reply.tenants.push_back(job.tenant);
-    }
-  }
-}
-
-Result<Reply> LedgerRules::carry_out(const GiveBack& op) {
-  std::map<std::string, std::uint64_t> held;  // leases an engine had when it died
-  std::vector<LeasedJob> chosen;
-  std::set<LeaseId> seen;
-  for (auto& found : records_.find_leased(op.leases)) {
-    if (!found || (!op.engine.empty() && found->lease.engine != op.engine)) continue;
-    if (!seen.insert(found->lease.lease).second) continue;
-    const std::string& engine = found->lease.engine;
-    if (!held.contains(engine)) held[engine] = records_.count_leases(engine);
-    chosen.push_back(*std::move(found));
-  }
-  GiveBackReply reply;
-  for (LeasedJob& one : chosen) {
-    const bool proven = op.blame == Blame::died && one.lease.alone && held[one.lease.engine] == 1;
-    give_back(std::move(one), op, proven, reply);
-  }
-  return reply;
 }
 
 }  // namespace millrace::broker

@@ -75,7 +75,10 @@ class LedgerRules {
 
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);
-  void give_back(LeasedJob held, const GiveBack& op, bool proven, GiveBackReply& reply);
+  void hand_out(ClaimableJob next, const Claim& op, ClaimReply& reply);
+  void claim_suspects(const Claim& op, ClaimReply& reply);
+  void give_back(JobRecord& job, bool proven, GiveBackReply& reply);
+  void close_incident(std::uint64_t incident, GiveBackReply& reply);
   void cancel(JobRecord& job, CancelReply& reply);
   void retry(JobRecord& job);
   Status read_entries(const ReadStream& op, std::uint64_t from, ReadStreamReply& reply);

@@ -36,11 +36,19 @@ void MemoryRecords::index(const JobRecord& job) {
   if (!job.batch.empty()) {
     batches_[{job.tenant, job.batch, job.state}].emplace(job.sequence, &job);
   }
+  if (job.suspicion && job.suspicion->incident != 0) {
+    incidents_[job.suspicion->incident].emplace(job.sequence, &job);
+  }
 }
 
 void MemoryRecords::unindex(const JobRecord& job) {
   if (job.deadline_us) deadlines_.erase(std::tuple(job.tenant, *job.deadline_us, job.sequence));
   if (job.ended_us) ended_.erase(std::tuple(*job.ended_us, job.tenant, job.job));
+  if (job.suspicion) {
+    const auto suspects = incidents_.find(job.suspicion->incident);
+    if (suspects != incidents_.end()) suspects->second.erase(job.sequence);
+    if (suspects != incidents_.end() && suspects->second.empty()) incidents_.erase(suspects);
+  }
   if (job.batch.empty()) return;
   const auto members = batches_.find({job.tenant, job.batch, job.state});
   if (members == batches_.end()) return;
@@ -140,17 +148,28 @@ std::vector<std::string> MemoryRecords::jobs_of_batch(const std::string& tenant,
   return out;
 }
 
+std::vector<JobName> MemoryRecords::jobs_of_incident(std::uint64_t incident) {
+  std::vector<JobName> out;
+  const auto suspects = incidents_.find(incident);
+  if (suspects == incidents_.end()) return out;
+  for (const auto& [sequence, job] : suspects->second) out.push_back({job->tenant, job->job});
+  return out;
+}
+
 // ---- queues
 
+MemoryRecords::QueueName MemoryRecords::queue_of(const JobRecord& job) {
+  return {job.tenant, job.among(), job.model, job.kv};
+}
+
 void MemoryRecords::enqueue(const JobRecord& job) {
-  queues_[{job.tenant, job.suspect_us.has_value(), job.model, job.kv}].emplace(
-      Place(job.priority, job.sequence),
-      QueuedJob{{job.priority, job.sequence}, job.job, job.deadline_us});
+  queues_[queue_of(job)].emplace(Place(job.priority, job.sequence),
+                                 QueuedJob{{job.priority, job.sequence}, job.job, job.deadline_us});
   note_undo([this, job] { dequeue(job); });
 }
 
 void MemoryRecords::dequeue(const JobRecord& job) {
-  const auto queue = queues_.find({job.tenant, job.suspect_us.has_value(), job.model, job.kv});
+  const auto queue = queues_.find(queue_of(job));
   if (queue == queues_.end() || queue->second.erase({job.priority, job.sequence}) == 0) return;
   if (queue->second.empty()) queues_.erase(queue);
   note_undo([this, job] { enqueue(job); });
@@ -159,7 +178,7 @@ void MemoryRecords::dequeue(const JobRecord& job) {
 std::vector<QueuedJob> MemoryRecords::queued_jobs(const QueueKey& key, std::optional<Place> after,
                                                   std::size_t max_jobs) {
   std::vector<QueuedJob> out;
-  const auto queue = queues_.find({key.tenant, key.suspect, key.model, key.kv});
+  const auto queue = queues_.find({key.tenant, key.among, key.model, key.kv});
   if (queue == queues_.end()) return out;
   auto it = after ? queue->second.upper_bound(*after) : queue->second.begin();
   for (; it != queue->second.end() && out.size() < max_jobs; ++it) out.push_back(it->second);
@@ -167,18 +186,30 @@ std::vector<QueuedJob> MemoryRecords::queued_jobs(const QueueKey& key, std::opti
 }
 
 std::vector<SuspectQueue> MemoryRecords::suspect_queues(const std::string& tenant) {
-  std::vector<SuspectQueue> out;
-  for (auto it = queues_.lower_bound({tenant, true, "", ""}); it != queues_.end(); ++it) {
-    const auto& [whose, suspect, model, kv] = it->first;
+  std::map<std::tuple<std::string, std::string, bool>, SuspectQueue> found;
+  for (auto it = queues_.lower_bound({tenant, 1, "", ""}); it != queues_.end(); ++it) {
+    const auto& [whose, among, model, kv] = it->first;
     if (whose != tenant) break;
-    SuspectQueue queue{model, kv, it->second.size(), std::numeric_limits<std::int64_t>::max()};
+    const bool alone = runs_alone(among);
+    SuspectQueue& queue =
+        found
+            .try_emplace({model, kv, alone}, SuspectQueue{model, kv, alone, 0,
+                                                          std::numeric_limits<std::int64_t>::max()})
+            .first->second;
+    queue.jobs += it->second.size();
     for (const auto& [place, queued] : it->second) {
       const JobRecord& job = jobs_.at({tenant, queued.job});
-      queue.oldest_us = std::min(queue.oldest_us, job.suspect_us.value_or(queue.oldest_us));
+      if (job.suspicion) queue.oldest_us = std::min(queue.oldest_us, job.suspicion->since_us);
     }
-    out.push_back(std::move(queue));
   }
+  std::vector<SuspectQueue> out;
+  for (auto& [name, queue] : found) out.push_back(std::move(queue));
   return out;
+}
+
+std::uint32_t MemoryRecords::next_among(const std::string& tenant, std::uint32_t after) {
+  const auto it = queues_.lower_bound({tenant, after + 1, "", ""});
+  return it == queues_.end() || std::get<0>(it->first) != tenant ? 0 : std::get<1>(it->first);
 }
 
 // ---- counts

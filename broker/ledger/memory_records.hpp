@@ -38,12 +38,14 @@ class MemoryRecords final : public Records {
   std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
                                          JobState state, std::uint64_t after,
                                          std::uint64_t max_jobs) override;
+  std::vector<JobName> jobs_of_incident(std::uint64_t incident) override;
 
   void enqueue(const JobRecord& job) override;
   void dequeue(const JobRecord& job) override;
   std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
                                      std::size_t max_jobs) override;
   std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override;
+  std::uint32_t next_among(const std::string& tenant, std::uint32_t after) override;
 
   void add_count(const std::string& tenant, const std::string& batch, JobState state,
                  std::int64_t change) override;
@@ -118,9 +120,11 @@ class MemoryRecords final : public Records {
   std::map<std::tuple<std::string, std::int64_t, std::uint64_t>, std::string> deadlines_;
   std::map<std::tuple<std::string, std::string, JobState>, InOrder> batches_;
   std::set<std::tuple<std::int64_t, std::string, std::string>> ended_;  // time, tenant, job
-  // The key is tenant, suspect, model and KV policy.
-  std::map<std::tuple<std::string, bool, std::string, std::string>, std::map<Place, QueuedJob>>
-      queues_;
+  std::map<std::uint64_t, InOrder> incidents_;
+  // The key is tenant, JobRecord::among, model and KV policy.
+  using QueueName = std::tuple<std::string, std::uint32_t, std::string, std::string>;
+  static QueueName queue_of(const JobRecord& job);
+  std::map<QueueName, std::map<Place, QueuedJob>> queues_;
   std::map<Key, StateCounts> counts_;
   std::map<LeaseId, LeaseRecord> leases_;
   std::map<std::string, std::set<LeaseId>> leases_by_engine_;

@@ -1,7 +1,6 @@
 #pragma once
 // Lists the queues that serve a claim: jobs of the engine's model and of "*", each without a KV
 // policy and with each policy that the engine runs. Thread safety: pure functions.
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -13,10 +12,6 @@ namespace millrace::broker {
 // The number of jobs past their deadline that one claim skips before it gives up; ExpireJobs ends
 // them.
 inline constexpr std::size_t claim_overscan = 1000;
-
-inline std::size_t jobs_wanted(const Claim& claim) {
-  return claim.suspect ? std::min(claim.max_jobs, 1u) : claim.max_jobs;
-}
 
 struct QueueName {  // points into the claim, which must outlive it
   const std::string* model;

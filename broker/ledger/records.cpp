@@ -37,11 +37,12 @@ class QueueReader {
 };
 
 // The ids of the next jobs of all queues that serve the claim, merged by place.
-std::vector<std::string> next_queued(Records& records, const Claim& claim, std::int64_t now_us) {
-  const std::size_t wanted = jobs_wanted(claim);
+std::vector<std::string> next_queued(Records& records, const Claim& claim, std::uint32_t among,
+                                     std::int64_t now_us) {
+  const std::size_t wanted = claim.max_jobs;
   std::vector<QueueReader> heads;
   for (const QueueName& name : queues_of(claim)) {
-    heads.emplace_back(records, QueueKey{claim.tenant, claim.suspect, *name.model, *name.kv});
+    heads.emplace_back(records, QueueKey{claim.tenant, among, *name.model, *name.kv});
   }
   std::vector<std::string> out;
   for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
@@ -83,10 +84,11 @@ std::vector<std::optional<LeasedJob>> Records::find_leased(std::span<const Lease
   return out;
 }
 
-std::vector<ClaimableJob> Records::claimable(const Claim& claim, std::int64_t now_us) {
+std::vector<ClaimableJob> Records::claimable(const Claim& claim, std::uint32_t among,
+                                             std::int64_t now_us) {
   std::vector<ClaimableJob> out;
   std::uint64_t bytes = 0;
-  for (const std::string& id : next_queued(*this, claim, now_us)) {
+  for (const std::string& id : next_queued(*this, claim, among, now_us)) {
     auto job = known_job(claim.tenant, id);
     if (!job) break;
     auto body = find_body(*job);

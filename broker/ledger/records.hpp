@@ -25,6 +25,13 @@
 
 namespace millrace::broker {
 
+// Why a job is a suspect: see GiveBack.
+struct Suspicion {
+  std::int64_t since_us = 0;
+  std::uint64_t incident = 0;  // the first lease of the first death; 0: of an earlier version
+  std::uint32_t among = 1;     // how many jobs are suspected together, this one included
+};
+
 // A job without its body. The members of the first two lines never change; a job is found by tenant
 // and id, and its body by tenant and sequence.
 struct JobRecord {
@@ -38,29 +45,31 @@ struct JobRecord {
 
   JobState state = JobState::queued;
   std::uint32_t attempts = 0, failures = 0;
-  std::optional<std::int64_t> suspect_us;  // since when it is a suspect
+  std::optional<Suspicion> suspicion;
   bool cancel_requested = false;
   std::uint64_t number = 0;              // of its result in its stream; 0: none
   LeaseId lease = 0;                     // 0: none
   std::optional<std::int64_t> ended_us;  // set while the state is an end
+
+  std::uint32_t among() const { return suspicion ? suspicion->among : 0; }
 };
 
 struct LeaseRecord {
   LeaseId lease = 0;
   std::string tenant, job, engine;
   std::int64_t until_us = 0;
-  bool alone = false;  // the job was handed out as a suspect
+  bool alone = false;  // the engine may run nothing else meanwhile
 };
 struct LeasedJob {
   LeaseRecord lease;
   JobRecord job;
 };
 
-// The jobs of one queue, in order: a tenant's suspects or its other jobs, for one model and one KV
-// policy.
+// The jobs of one queue, in order: a tenant's suspects among so many jobs, or its other jobs, for
+// one model and one KV policy.
 struct QueueKey {
   std::string tenant;
-  bool suspect = false;
+  std::uint32_t among = 0;  // 0: jobs that are no suspects
   std::string model, kv;
 };
 using Place = std::pair<std::uint32_t, std::uint64_t>;  // priority and sequence
@@ -140,6 +149,9 @@ class Records {
                                                  const std::string& batch, JobState state,
                                                  std::uint64_t after, std::uint64_t max_jobs) = 0;
 
+  // The suspects of an incident, of all tenants, in order of submission.
+  virtual std::vector<JobName> jobs_of_incident(std::uint64_t incident) = 0;
+
   // ---- queues: a job's queue follows from its record
   virtual void enqueue(const JobRecord& job) = 0;
   virtual void dequeue(const JobRecord& job) = 0;
@@ -147,6 +159,8 @@ class Records {
   virtual std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
                                              std::size_t max_jobs) = 0;
   virtual std::vector<SuspectQueue> suspect_queues(const std::string& tenant) = 0;
+  // The smallest number, larger than `after`, among which queued jobs are suspected; 0: none.
+  virtual std::uint32_t next_among(const std::string& tenant, std::uint32_t after) = 0;
 
   // ---- counts; the batch "" holds the tenant's sums
   virtual void add_count(const std::string& tenant, const std::string& batch, JobState state,
@@ -211,10 +225,11 @@ class Records {
   virtual void store_new(std::span<NewJob> jobs);
   // The leases with their jobs, in order; none where there is no such lease.
   virtual std::vector<std::optional<LeasedJob>> find_leased(std::span<const LeaseId> leases);
-  // The jobs that a claim may hand out, in order, without those past their deadline. It ends with
-  // the job whose body makes the sum larger than the claim's max_bytes, and after claim_overscan
-  // jobs past their deadline.
-  virtual std::vector<ClaimableJob> claimable(const Claim& claim, std::int64_t now_us);
+  // The jobs of these queues that a claim may hand out, in order, without those past their
+  // deadline. It ends with the job whose body makes the sum larger than the claim's max_bytes, and
+  // after claim_overscan jobs past their deadline.
+  virtual std::vector<ClaimableJob> claimable(const Claim& claim, std::uint32_t among,
+                                              std::int64_t now_us);
   // Moves the ends of those leases that `engine` holds.
   virtual std::vector<RenewedLease> renew(const std::string& engine,
                                           std::span<const LeaseId> leases, std::int64_t until_us);

@@ -116,15 +116,16 @@ Statement& SqliteRecords::queue_reader(std::size_t place) {
 // The next jobs of all queues that serve this claim, merged by priority and sequence. The index
 // returns each queue in order, so that only the jobs to hand out are read, and expired ones before
 // them.
-std::vector<std::string> SqliteRecords::next_queued(const Claim& claim, std::int64_t now_us) {
-  const std::size_t wanted = jobs_wanted(claim);
+std::vector<std::string> SqliteRecords::next_queued(const Claim& claim, std::uint32_t among,
+                                                    std::int64_t now_us) {
+  const std::size_t wanted = claim.max_jobs;
   std::vector<std::string> out;
   if (wanted == 0) return out;
   std::vector<Statement*> heads;  // each at its queue's next job
   std::size_t readers = 0;
   for (const QueueName& queue : queues_of(claim)) {
     Statement& reader = queue_reader(readers++);
-    if (reader.run(claim.tenant, claim.suspect, *queue.model, *queue.kv)) heads.push_back(&reader);
+    if (reader.run(claim.tenant, among, *queue.model, *queue.kv)) heads.push_back(&reader);
   }
   const auto place = [](const Statement* s) { return std::pair(s->integer(0), s->integer(1)); };
   for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
@@ -139,11 +140,12 @@ std::vector<std::string> SqliteRecords::next_queued(const Claim& claim, std::int
   return out;
 }
 
-std::vector<ClaimableJob> SqliteRecords::claimable(const Claim& claim, std::int64_t now_us) {
+std::vector<ClaimableJob> SqliteRecords::claimable(const Claim& claim, std::uint32_t among,
+                                                   std::int64_t now_us) {
   std::vector<ClaimableJob> out;
   std::uint64_t bytes = 0;
   Statement& s = select_claimable_;
-  for (const std::string& id : next_queued(claim, now_us)) {
+  for (const std::string& id : next_queued(claim, among, now_us)) {
     if (!s.run(claim.tenant, id)) {
       note_corruption(without_record(id));
       break;

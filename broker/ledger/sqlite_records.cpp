@@ -7,10 +7,11 @@
 namespace millrace::broker {
 namespace {
 
-#define JOB_COLUMNS                                                                  \
-  "j.hash, j.hash_version, j.custom_id, j.model, j.stream, j.batch, j.priority, "    \
-  "j.max_attempts, j.deadline_us, j.sequence, j.submitted_us, j.state, j.attempts, " \
-  "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels, j.ended_us"
+#define JOB_COLUMNS                                                                              \
+  "j.hash, j.hash_version, j.custom_id, j.model, j.stream, j.batch, j.priority, "                \
+  "j.max_attempts, j.deadline_us, j.sequence, j.submitted_us, j.state, j.attempts, "             \
+  "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels, j.incident, j.among, " \
+  "j.ended_us"
 #define JOB_INSERT                                                                          \
   "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, batch, "    \
   "priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, labels) VALUES " \
@@ -32,8 +33,8 @@ SqliteRecords::SqliteRecords(Database& database)
       insert_new_job_(database, JOB_INSERT " ON CONFLICT DO NOTHING"),
       update_job_(database,
                   "UPDATE jobs SET state = ?3, attempts = ?4, failures = ?5, suspect_us = ?6, "
-                  "cancel = ?7, number = ?8, lease = ?9, ended_us = ?10 WHERE tenant = ?1 AND "
-                  "job = ?2"),
+                  "cancel = ?7, number = ?8, lease = ?9, incident = ?10, among = ?11, "
+                  "ended_us = ?12 WHERE tenant = ?1 AND job = ?2"),
       insert_body_(database,
                    "INSERT INTO job_bodies (tenant, sequence, checksum, body) "
                    "VALUES (?1, ?2, ?3, ?4)"),
@@ -51,6 +52,9 @@ SqliteRecords::SqliteRecords(Database& database)
                     "SELECT tenant, job FROM jobs WHERE ended_us IS NOT NULL AND ended_us <= ?1 "
                     "ORDER BY ended_us, tenant, job LIMIT ?2"),
       delete_job_(database, "DELETE FROM jobs WHERE tenant = ?1 AND job = ?2"),
+      select_incident_(database,
+                       "SELECT tenant, job FROM jobs WHERE incident = ?1 AND incident <> 0 "
+                       "ORDER BY sequence"),
       insert_queue_(database, "INSERT INTO queue VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
       delete_queue_(database,
                     "DELETE FROM queue WHERE tenant = ?1 AND suspect = ?2 AND model = ?3 AND "
@@ -59,10 +63,14 @@ SqliteRecords::SqliteRecords(Database& database)
                          "SELECT priority, sequence, job, deadline_us FROM queue WHERE "
                          "tenant = ?1 AND suspect = ?2 AND model = ?3 AND kv = ?4 AND "
                          "(priority, sequence) > (?5, ?6) ORDER BY priority, sequence LIMIT ?7"),
-      select_suspects_(database,
-                       "SELECT q.model, q.kv, count(*), min(j.suspect_us) FROM queue q CROSS JOIN "
-                       "jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND "
-                       "q.suspect = 1 GROUP BY q.model, q.kv ORDER BY q.model, q.kv"),
+      select_suspects_(
+          database,
+          "SELECT q.model, q.kv, q.suspect < ?2, count(*), min(j.suspect_us) FROM queue "
+          "q CROSS JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE "
+          "q.tenant = ?1 AND q.suspect > 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"),
+      select_among_(database,
+                    "SELECT suspect FROM queue WHERE tenant = ?1 AND suspect > ?2 "
+                    "ORDER BY suspect LIMIT 1"),
       add_count_(database,
                  "INSERT INTO job_counts VALUES (?1, ?2, ?3, ?4) "
                  "ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs"),
@@ -185,13 +193,16 @@ std::optional<JobRecord> SqliteRecords::read_job(const Statement& row, int colum
   out.state = static_cast<JobState>(state);
   out.attempts = static_cast<std::uint32_t>(row.integer(column + 12));
   out.failures = static_cast<std::uint32_t>(row.integer(column + 13));
-  out.suspect_us = row.optional_integer(column + 14);
+  if (const auto since_us = row.optional_integer(column + 14)) {
+    out.suspicion = {*since_us, static_cast<std::uint64_t>(row.integer(column + 20)),
+                     static_cast<std::uint32_t>(row.integer(column + 21))};
+  }
   out.cancel_requested = row.integer(column + 15) != 0;
   out.number = static_cast<std::uint64_t>(row.integer(column + 16));
   out.lease = static_cast<LeaseId>(row.integer(column + 17));
   out.kv = row.text(column + 18);
   out.labels = Body(row.bytes(column + 19));
-  out.ended_us = row.optional_integer(column + 20);
+  out.ended_us = row.optional_integer(column + 22);
   return out;
 }
 
@@ -217,8 +228,11 @@ void SqliteRecords::insert_body(const JobRecord& job, const Body& body) {
 void SqliteRecords::update_job(const JobRecord& job) {
   const auto lease =
       job.lease == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(job.lease));
+  const Suspicion suspicion = job.suspicion.value_or(Suspicion{0, 0, 0});
+  const auto suspect_us = job.suspicion ? std::optional(suspicion.since_us) : std::nullopt;
   update_job_.run(job.tenant, job.job, static_cast<int>(job.state), job.attempts, job.failures,
-                  job.suspect_us, job.cancel_requested, job.number, lease, job.ended_us);
+                  suspect_us, job.cancel_requested, job.number, lease, suspicion.incident,
+                  suspicion.among, job.ended_us);
 }
 
 std::optional<Body> SqliteRecords::find_body(const JobRecord& job) {
@@ -262,15 +276,21 @@ std::vector<std::string> SqliteRecords::jobs_of_batch(const std::string& tenant,
   return out;
 }
 
+std::vector<JobName> SqliteRecords::jobs_of_incident(std::uint64_t incident) {
+  std::vector<JobName> out;
+  Statement& s = select_incident_;
+  for (bool row = s.run(incident); row; row = s.next()) out.push_back({s.text(0), s.text(1)});
+  return out;
+}
+
 // ---- queues
 
 void SqliteRecords::enqueue(const JobRecord& job) {
-  insert_queue_.run(job.tenant, job.suspect_us.has_value(), job.model, job.kv, job.priority,
-                    job.sequence, job.job, job.deadline_us);
+  insert_queue_.run(job.tenant, job.among(), job.model, job.kv, job.priority, job.sequence, job.job,
+                    job.deadline_us);
 }
 void SqliteRecords::dequeue(const JobRecord& job) {
-  delete_queue_.run(job.tenant, job.suspect_us.has_value(), job.model, job.kv, job.priority,
-                    job.sequence);
+  delete_queue_.run(job.tenant, job.among(), job.model, job.kv, job.priority, job.sequence);
 }
 
 std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::optional<Place> after,
@@ -279,8 +299,7 @@ std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::op
   Statement& s = select_queue_page_;
   const std::int64_t priority = after ? std::int64_t{after->first} : -1;
   const std::uint64_t sequence = after ? after->second : 0;
-  bool row =
-      s.run(queue.tenant, queue.suspect, queue.model, queue.kv, priority, sequence, max_jobs);
+  bool row = s.run(queue.tenant, queue.among, queue.model, queue.kv, priority, sequence, max_jobs);
   for (; row; row = s.next()) {
     const Place place(static_cast<std::uint32_t>(s.integer(0)),
                       static_cast<std::uint64_t>(s.integer(1)));
@@ -292,10 +311,16 @@ std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::op
 std::vector<SuspectQueue> SqliteRecords::suspect_queues(const std::string& tenant) {
   std::vector<SuspectQueue> out;
   Statement& s = select_suspects_;
-  for (bool row = s.run(tenant); row; row = s.next()) {
-    out.push_back({s.text(0), s.text(1), static_cast<std::uint64_t>(s.integer(2)), s.integer(3)});
+  for (bool row = s.run(tenant, smallest_group); row; row = s.next()) {
+    out.push_back({s.text(0), s.text(1), s.integer(2) != 0,
+                   static_cast<std::uint64_t>(s.integer(3)), s.integer(4)});
   }
   return out;
+}
+
+std::uint32_t SqliteRecords::next_among(const std::string& tenant, std::uint32_t after) {
+  const bool found = select_among_.run(tenant, after);
+  return found ? static_cast<std::uint32_t>(select_among_.integer(0)) : 0;
 }
 
 // ---- counts

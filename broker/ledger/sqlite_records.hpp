@@ -38,12 +38,14 @@ class SqliteRecords final : public Records {
   std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
                                          JobState state, std::uint64_t after,
                                          std::uint64_t max_jobs) override;
+  std::vector<JobName> jobs_of_incident(std::uint64_t incident) override;
 
   void enqueue(const JobRecord& job) override;
   void dequeue(const JobRecord& job) override;
   std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
                                      std::size_t max_jobs) override;
   std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override;
+  std::uint32_t next_among(const std::string& tenant, std::uint32_t after) override;
 
   void add_count(const std::string& tenant, const std::string& batch, JobState state,
                  std::int64_t change) override;
@@ -89,7 +91,8 @@ class SqliteRecords final : public Records {
 
   void store_new(std::span<NewJob> jobs) override;
   std::vector<std::optional<LeasedJob>> find_leased(std::span<const LeaseId> leases) override;
-  std::vector<ClaimableJob> claimable(const Claim& claim, std::int64_t now_us) override;
+  std::vector<ClaimableJob> claimable(const Claim& claim, std::uint32_t among,
+                                      std::int64_t now_us) override;
   std::vector<RenewedLease> renew(const std::string& engine, std::span<const LeaseId> leases,
                                   std::int64_t until_us) override;
 
@@ -105,7 +108,8 @@ class SqliteRecords final : public Records {
                                     std::string job);
   std::vector<LeaseRecord> read_leases(Statement& rows, bool row);
   Statement& queue_reader(std::size_t place);
-  std::vector<std::string> next_queued(const Claim& claim, std::int64_t now_us);
+  std::vector<std::string> next_queued(const Claim& claim, std::uint32_t among,
+                                       std::int64_t now_us);
 
   Database& database_;
   std::string epoch_;
@@ -116,8 +120,8 @@ class SqliteRecords final : public Records {
   Statement select_meta_, select_counter_, update_counter_;
   Statement select_job_, insert_job_, insert_new_job_, update_job_;
   Statement insert_body_, select_body_, delete_body_;
-  Statement select_due_, select_batch_, select_ended_, delete_job_;
-  Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_;
+  Statement select_due_, select_batch_, select_ended_, delete_job_, select_incident_;
+  Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_, select_among_;
   std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
   Statement add_count_, select_counts_, select_tenant_, delete_counts_;
   Statement select_lease_, insert_lease_, update_lease_, delete_lease_, count_leases_;

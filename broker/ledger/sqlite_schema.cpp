@@ -236,6 +236,17 @@ Status create_version_4(Database& database, const MigrationInput& with) {
   return database.execute(sql.c_str());
 }
 
+// Version 5 tells how many jobs are suspected together, and for which deaths. A suspect of an
+// earlier version runs alone, as it would have there. In the queue `suspect` is that number from
+// now on.
+Status create_version_5(Database& database, const MigrationInput&) {
+  return database.execute(
+      "ALTER TABLE jobs ADD COLUMN incident INTEGER NOT NULL DEFAULT 0;"
+      "ALTER TABLE jobs ADD COLUMN among INTEGER NOT NULL DEFAULT 0;"
+      "UPDATE jobs SET among = 1 WHERE suspect_us IS NOT NULL;"
+      "CREATE INDEX jobs_of_incident ON jobs (incident, sequence) WHERE incident <> 0;");
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -256,7 +267,7 @@ Status check_results(Database& database, int found) {
 
 using Migration = Status (*)(Database&, const MigrationInput&);
 constexpr auto migrations = std::to_array<Migration>(
-    {create_version_1, create_version_2, create_version_3, create_version_4});
+    {create_version_1, create_version_2, create_version_3, create_version_4, create_version_5});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

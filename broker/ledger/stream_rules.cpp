@@ -158,7 +158,9 @@ Result<Reply> LedgerRules::carry_out(const GetJob& op) {
   reply.state = job->state;
   reply.attempts = job->attempts;
   reply.failures = job->failures;
-  reply.suspect = job->suspect_us.has_value();
+  reply.suspect = job->suspicion.has_value();
+  reply.among = job->among();
+  if (job->suspicion) reply.incident = job->suspicion->incident;
   reply.cancel_requested = job->cancel_requested;
   reply.stream = job->stream;
   reply.batch = job->batch;

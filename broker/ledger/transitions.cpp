@@ -49,11 +49,11 @@ void Transitions::stored(const JobRecord& job) {
   count(job, 1);
 }
 
-LeaseId Transitions::hand_out(JobRecord& job, const Claim& claim) {
+LeaseId Transitions::hand_out(JobRecord& job, const Claim& claim, bool alone) {
   records_.dequeue(job);
   move_to(job, JobState::leased);
   ++job.attempts;
-  LeaseRecord lease{0, job.tenant, job.job, claim.engine, claim.until_us, claim.suspect};
+  LeaseRecord lease{0, job.tenant, job.job, claim.engine, claim.until_us, alone};
   records_.insert_lease(lease);
   job.lease = lease.lease;
   records_.update_job(job);
@@ -67,6 +67,14 @@ void Transitions::put_back(JobRecord& job) {
   job.ended_us.reset();
   records_.update_job(job);
   records_.enqueue(job);
+}
+
+void Transitions::clear_suspicion(JobRecord& job) {
+  const bool queued = job.state == JobState::queued;
+  if (queued) records_.dequeue(job);
+  job.suspicion.reset();
+  records_.update_job(job);
+  if (queued) records_.enqueue(job);
 }
 
 void Transitions::request_cancel(JobRecord& job) {
@@ -87,6 +95,7 @@ FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
   if (job.lease != 0) records_.delete_lease(job.lease);
   move_to(job, published.state);
   job.lease = 0;
+  job.suspicion.reset();
   FinishReply reply = append(job.tenant, job.stream, job.job, published.body, job.state);
   job.number = reply.number;
   job.ended_us = now_us_;

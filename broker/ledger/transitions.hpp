@@ -23,8 +23,9 @@ class Transitions {
 
   // Each of these changes both `job` and what is stored.
   void stored(const JobRecord& job);  // after Records::store_new has stored it
-  LeaseId hand_out(JobRecord& job, const Claim& claim);
-  void put_back(JobRecord& job);  // from leased or failed to queued; the job's marks stay
+  LeaseId hand_out(JobRecord& job, const Claim& claim, bool alone);
+  void put_back(JobRecord& job);         // from leased or failed to queued; the job's marks stay
+  void clear_suspicion(JobRecord& job);  // queued or leased
   void request_cancel(JobRecord& job);
   void forget(const JobRecord& job);  // an ended one
   FinishReply end(JobRecord& job, const Outcome& outcome);

@@ -74,7 +74,7 @@ TEST_P(LedgerTest, AClaimGetsJobsOfItsKvPoliciesAndWithoutOneInOrder) {
   EXPECT_EQ(look("6").model, "other");
   // A job that is given back, suspected or retried wants the same policy.
   give_back({second[0].lease}, Blame::died);
-  op.suspect = true;
+  op.from = ClaimFrom::suspects;
   op.kv = {"f16/f16"};
   EXPECT_EQ(expect<ClaimReply>(op).jobs.size(), 0u);
   op.kv = {"r5/r3"};
@@ -83,7 +83,7 @@ TEST_P(LedgerTest, AClaimGetsJobsOfItsKvPoliciesAndWithoutOneInOrder) {
   finish(alone[0].lease, JobState::failed);
   expect<RetryReply>(RetryJobs{tenant, {"1"}, "", 5});
   EXPECT_EQ(take(10).size(), 0u);
-  op.suspect = false;
+  op.from = ClaimFrom::jobs;
   EXPECT_EQ(ids(expect<ClaimReply>(op).jobs), Strings{"1"});
 }
 
@@ -253,99 +253,6 @@ TEST_P(LedgerTest, OnlyTheHolderGivesBackWhenNamed) {
   const LeaseId lease = take(1).at(0).lease;
   EXPECT_TRUE(expect<GiveBackReply>(GiveBack{{lease}, Blame::none, "another"}).returned.empty());
   EXPECT_EQ(expect<GiveBackReply>(GiveBack{{lease}, Blame::none, "engine"}).returned.size(), 1u);
-}
-
-TEST_P(LedgerTest, ADeathMakesSuspectsAndBlamesNobodyYet) {
-  for (const char* id : {"a", "b", "c"}) submit(job(id));
-  const auto held = take(2);
-  ledger.now_us += 10;
-  give_back({held[0].lease, held[1].lease}, Blame::died);
-  EXPECT_EQ(suspects(), 2u);
-  EXPECT_EQ(count().suspects.at(0).oldest_us, start_us + 10);
-  EXPECT_EQ(look("a").failures, 0u);
-  EXPECT_TRUE(look("a").suspect);
-  EXPECT_EQ(ids(take(9)), (Strings{"c"})) << "a normal claim gets no suspects";
-  const auto alone = take(9, true, "fresh");
-  EXPECT_EQ(ids(alone), (Strings{"a"})) << "one at a time";
-  EXPECT_TRUE(alone[0].suspect);
-  EXPECT_EQ(alone[0].attempt, 2u);
-  finish(alone[0].lease);
-  EXPECT_EQ(suspects(), 1u);
-}
-
-TEST_P(LedgerTest, DyingAloneCountsUntilTheJobIsOutOfAttempts) {
-  submit(job("a"));
-  give_back({take(1).at(0).lease}, Blame::died);
-  EXPECT_EQ(look("a").failures, 0u) << "it was not handed out alone";
-  const LeaseId first = take(1, true).at(0).lease;
-  EXPECT_EQ(give_back({first}, Blame::died).returned, (Strings{"a"}));
-  EXPECT_EQ(look("a").failures, 1u);
-  const LeaseId second = take(1, true).at(0).lease;
-  EXPECT_TRUE(expect<FindLapsedReply>(FindLapsed{0, {}, true}).leases.at(0).alone);
-  const GiveBackReply last = give_back({second}, Blame::died);
-  EXPECT_TRUE(last.returned.empty());
-  ASSERT_EQ(last.ended.size(), 1u);
-  EXPECT_EQ(last.ended[0].job, "a");
-  EXPECT_EQ(last.ended[0].state, JobState::failed);
-  EXPECT_EQ(last.ended[0].number, 1u);
-  EXPECT_EQ(read().entries.at(0).body,
-            "a|label of a|model||labels of a|3|engine_died|3|" + std::to_string(start_us));
-  EXPECT_EQ(count().counts, (JobCounts{0, 0, 0, 1, 0, 0}));
-  EXPECT_EQ(suspects(), 0u);
-}
-
-TEST_P(LedgerTest, ASuspectBesideOthersIsNotBlamed) {
-  for (const char* id : {"a", "b"}) submit(job(id));
-  const auto both = take(2);
-  give_back({both[0].lease, both[1].lease}, Blame::died);
-  submit(job("c"));
-  const LeaseId suspect = take(1, true).at(0).lease;
-  const LeaseId other = take(1).at(0).lease;
-  give_back({suspect, other}, Blame::died);
-  EXPECT_EQ(look("a").failures, 0u);
-  EXPECT_EQ(look("c").failures, 0u);
-}
-
-TEST_P(LedgerTest, SuspectsAreCountedByModelAndKvPolicy) {
-  const auto put = [&](const std::string& id, const std::string& model, const std::string& kv) {
-    SubmitJob op = job(id);
-    op.model = model;
-    op.kv = kv;
-    submit(op);
-  };
-  put("a", "model", "r5/r3");
-  put("b", "*", "");
-  put("c", "model", "");
-  put("d", "*", "");
-  Claim all = claim(9);
-  all.kv = {"r5/r3"};
-  for (const ClaimedJob& held : expect<ClaimReply>(all).jobs) {
-    ledger.now_us += 10;
-    give_back({held.lease}, Blame::died);
-  }
-  const auto told = [&] {
-    Strings out;
-    for (const SuspectQueue& queue : count().suspects) {
-      out.push_back(queue.model + " '" + queue.kv + "' " + std::to_string(queue.jobs) + " since " +
-                    std::to_string(queue.oldest_us - start_us));
-    }
-    return out;
-  };
-  EXPECT_EQ(told(),
-            (Strings{"* '' 2 since 20", "model '' 1 since 30", "model 'r5/r3' 1 since 10"}));
-  EXPECT_EQ(ids(take(1, true)), (Strings{"b"}));
-  EXPECT_EQ(told(),
-            (Strings{"* '' 1 since 40", "model '' 1 since 30", "model 'r5/r3' 1 since 10"}));
-  EXPECT_TRUE(expect<CountReply>(Count{"other", ""}).suspects.empty());
-}
-
-TEST_P(LedgerTest, ASuspectGivenBackWithoutBlameStaysASuspect) {
-  submit(job("a"));
-  give_back({take(1).at(0).lease}, Blame::died);
-  give_back({take(1, true).at(0).lease}, Blame::none);
-  EXPECT_EQ(look("a").failures, 0u);
-  EXPECT_TRUE(take(1).empty());
-  EXPECT_EQ(take(1, true).size(), 1u);
 }
 
 class FullQueue : public testing::TestWithParam<Kind> {};

@@ -51,6 +51,10 @@ class ForwardingRecords : public Records {
                   : std::vector<std::string>();
   }
 
+  std::vector<JobName> jobs_of_incident(std::uint64_t incident) override {
+    return step() ? to_.jobs_of_incident(incident) : std::vector<JobName>();
+  }
+
   void enqueue(const JobRecord& job) override {
     if (step()) to_.enqueue(job);
   }
@@ -63,6 +67,10 @@ class ForwardingRecords : public Records {
   }
   std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override {
     return step() ? to_.suspect_queues(tenant) : std::vector<SuspectQueue>();
+  }
+
+  std::uint32_t next_among(const std::string& tenant, std::uint32_t after) override {
+    return step() ? to_.next_among(tenant, after) : 0;
   }
 
   void add_count(const std::string& tenant, const std::string& batch, JobState state,

@@ -167,7 +167,12 @@ inline SubmitJob job(const std::string& id, const std::string& batch = "") {
 }
 inline Claim claim(std::uint32_t max_jobs, bool suspect = false,
                    const std::string& engine = "engine") {
-  return {tenant, engine, "model", max_jobs, start_us + 1'000'000'000, suspect};
+  return {tenant,
+          engine,
+          "model",
+          max_jobs,
+          start_us + 1'000'000'000,
+          suspect ? ClaimFrom::suspects : ClaimFrom::jobs};
 }
 
 inline ReadStream reading(const std::string& stream, const std::string& epoch = "") {

@@ -39,8 +39,18 @@ std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// Undoes version 4: nothing had an age, and the file could not shrink.
+// Undoes version 5: nothing said how many jobs were suspected together.
+#define BACK_TO_VERSION_4                           \
+  "DROP INDEX jobs_of_incident;"                    \
+  "ALTER TABLE jobs DROP COLUMN incident;"          \
+  "ALTER TABLE jobs DROP COLUMN among;"             \
+  "UPDATE queue SET suspect = 1 WHERE suspect > 0;" \
+  "PRAGMA user_version=4;"
+constexpr const char* back_to_version_4 = BACK_TO_VERSION_4;
+
+// Undoes version 4 as well: nothing had an age, and the file could not shrink.
 #define BACK_TO_VERSION_3                          \
+  BACK_TO_VERSION_4                                \
   "DROP INDEX jobs_by_end;"                        \
   "ALTER TABLE jobs DROP COLUMN ended_us;"         \
   "ALTER TABLE entries DROP COLUMN written_us;"    \
@@ -152,7 +162,7 @@ TEST(SqliteMigration, JobsOfVersion1KeepThePolicyTheyName) {
   Claim with = claim(10);
   with.kv = {"r5/r3"};
   Claim alone = with;
-  alone.suspect = true;
+  alone.from = ClaimFrom::suspects;
   const auto replies =
       carry_out({GiveBack{{1}, Blame::none, ""}, RetryJobs{tenant, {"failed"}, "", 5}, claim(10),
                  claim(1, true), GetJob{tenant, "suspect"}, GetJob{tenant, "other"}, with, alone});
@@ -194,6 +204,38 @@ TEST(SqliteMigration, JobsOfVersion2KeepTheirLabels) {
   ASSERT_EQ(entries.size(), 2u);
   EXPECT_NE(entries[0].body.find("|hello|"), std::string::npos) << entries[0].body;
   EXPECT_NE(entries[1].body.find("|goodbye|"), std::string::npos) << entries[1].body;
+}
+
+// Version 4 ran every suspect alone.
+TEST(SqliteMigration, SuspectsOfVersion4RunAlone) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  std::vector<Operation> operations;
+  for (int i = 0; i < 8; ++i)
+    operations.push_back(job(numbered("j", static_cast<std::uint64_t>(i))));
+  operations.push_back(claim(8));
+  operations.push_back(GiveBack{{1, 2, 3, 4, 5, 6, 7, 8}, Blame::died, ""});
+  ASSERT_TRUE(ledger->apply(operations, start_us));
+  ledger.reset();
+  change(path, back_to_version_4);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto replies =
+      ledger->apply(std::vector<Operation>{claim(8, true), GiveBack{{9}, Blame::died, ""},
+                                           GetJob{tenant, "j0"}, Count{tenant, ""}},
+                    start_us);
+  ASSERT_TRUE(replies);
+  const auto& given = std::get<ClaimReply>(*(*replies)[0]).jobs;
+  ASSERT_EQ(given.size(), 1u);
+  EXPECT_TRUE(given[0].alone);
+  EXPECT_EQ(std::get<GetJobReply>(*(*replies)[2]).failures, 1u);
+  const auto& suspects = std::get<CountReply>(*(*replies)[3]).suspects;
+  ASSERT_EQ(suspects.size(), 1u);
+  EXPECT_TRUE(suspects[0].alone);
+  EXPECT_EQ(suspects[0].jobs, 8u);
 }
 
 std::string pragma(const std::string& path, const std::string& name) {

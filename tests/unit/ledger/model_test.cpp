@@ -34,7 +34,8 @@ class Generator {
       case 10:
       case 11:
         return GiveBack{leases(), below(2) == 0 ? Blame::died : Blame::none,
-                        below(4) == 0 ? engine() : ""};
+                        below(4) == 0 ? engine() : "",
+                        below(2) == 0 ? leases() : std::vector<LeaseId>()};
       case 12:
         return Renew{engine(), leases(), now() + 500};
       case 13:
@@ -93,7 +94,7 @@ class Generator {
   Finish finish() { return {lease(), end_state(), text(), below(4) == 0 ? engine() : ""}; }
   Operation claims() {
     Claim op{who(),    engine(),    below(6) == 0 ? "rare" : "model",
-             below(6), now() + 300, below(3) == 0};
+             below(6), now() + 300, static_cast<ClaimFrom>(below(5) / 2)};
     if (below(4) == 0) op.max_bytes = below(60);
     if (below(2) == 0) op.kv.push_back("r5/r3");
     if (below(2) == 0) op.kv.push_back("f16/f16");

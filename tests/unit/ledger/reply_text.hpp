@@ -21,9 +21,9 @@ struct Printer {
   void operator()(const SubmitReply& r) { out << r.known << int(r.state); }
   void operator()(const ClaimReply& r) {
     for (const auto& j : r.jobs) {
-      out << j.lease << "/" << j.job << "/" << j.attempt << "/" << j.suspect << "/" << j.body << "/"
-          << j.submitted_us << "/" << j.deadline_us.value_or(-1) << "/" << j.custom_id << "/"
-          << j.stream << " ";
+      out << j.lease << "/" << j.job << "/" << j.attempt << "/" << j.suspect << j.alone << "/"
+          << j.body << "/" << j.submitted_us << "/" << j.deadline_us.value_or(-1) << "/"
+          << j.custom_id << "/" << j.stream << " ";
     }
     ends(r.ended);
   }
@@ -76,16 +76,18 @@ struct Printer {
         << "," << r.cursors;
   }
   void operator()(const GetJobReply& r) {
-    out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << r.cancel_requested
-        << r.stream << r.batch << r.custom_id << r.model << r.kv << "," << r.number << ","
-        << r.submitted_us << "," << r.lease.value_or(0) << r.engine;
+    out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << "," << r.among
+        << "," << r.incident << r.cancel_requested << r.stream << r.batch << r.custom_id << r.model
+        << r.kv << "," << r.number << "," << r.submitted_us << "," << r.lease.value_or(0)
+        << r.engine;
   }
   void operator()(const CountReply& r) {
     const JobCounts& c = r.counts;
     out << c.queued << "," << c.leased << "," << c.completed << "," << c.failed << ","
         << c.cancelled << "," << c.expired;
     for (const auto& queue : r.suspects) {
-      out << " " << queue.model << "/" << queue.kv << "/" << queue.jobs << "/" << queue.oldest_us;
+      out << " " << queue.model << "/" << queue.kv << "/" << queue.alone << "/" << queue.jobs << "/"
+          << queue.oldest_us;
     }
   }
   void operator()(const ListTenantsReply& r) {
