@@ -1,4 +1,5 @@
-// Suspects: which jobs become suspects, how they run alone, and when a job fails.
+// Suspects: which jobs become suspects, how the last of them run alone, and when a job fails.
+// bisection_test.cpp has the groups before that.
 #include <gtest/gtest.h>
 
 #include "tests/unit/broker/world.hpp"
@@ -6,55 +7,12 @@
 namespace millrace::broker::testing {
 namespace {
 
-std::vector<Body> jobs(int count) {
-  std::vector<Body> bodies;
-  for (int i = 0; i < count; ++i) bodies.push_back(job_body("j" + std::to_string(i)));
-  return bodies;
-}
-
-TEST(Suspects, AJobThatKillsItsEngineFailsAfterThreeDeathsAndAllOthersComplete) {
-  World world;
-  world.join_engine("e0", 8);
-  world.submit(jobs(20));
-  int deaths = 0;
-  std::string engine = "e0";
-  std::map<LeaseId, std::string> held;
-  for (int round = 0; round < 200 && world.counts().completed < 19; ++round) {
-    for (const auto& lease : world.leases(engine)) {
-      held[lease.lease] = lease.job;
-      EXPECT_TRUE(!lease.alone || held.size() == 1) << "a suspect shares its engine";
-    }
-    bool killed = false;
-    for (const auto& [lease, job] : held) killed = killed || job == "j3";
-    if (killed) {
-      ++deaths;
-      world.feed(EngineDied{engine});
-      engine = "e" + std::to_string(deaths);
-      held.clear();
-      world.join_engine(engine, 8);
-      continue;
-    }
-    Ends ends;
-    for (const auto& [lease, job] : held) ends.ends.push_back(completed(lease));
-    held.clear();
-    world.say(World::engine(engine), std::move(ends));
-    world.say(World::engine(engine), Ready{8});
-  }
-  EXPECT_EQ(deaths, 3);
-  EXPECT_EQ(world.counts().completed, 19u);
-  EXPECT_EQ(world.counts().failed, 1u);
-  const auto result = world.result_of("j3");
-  ASSERT_TRUE(result.error);
-  EXPECT_EQ(result.error->code, Code::engine_died);
-  EXPECT_EQ(world.broker().counters().dead_lettered, 1u);
-}
-
 // The engine sends another message between its last heartbeat and its death, so that it counts as
 // silent only a moment after its leases have lapsed.
 TEST(Suspects, ComeFromADeathThatNobodyReports) {
   World world;
   world.join_engine("e", 2);
-  world.submit(jobs(2));
+  world.submit(job_bodies(2));
   const auto held = world.leases("e");
   world.advance_ms(500);
   world.beat("e", {held[0].lease, held[1].lease}, 1);
@@ -98,7 +56,7 @@ TEST(Suspects, MoreAttemptsMeanMoreDeathsAlone) {
 TEST(Suspects, AreHandedOutAloneBeforeNormalJobs) {
   World world;
   world.join_engine("e1", 2);
-  world.submit(jobs(6));
+  world.submit(job_bodies(6));
   (void)world.leases("e1");
   world.feed(EngineDied{"e1"});
   world.join_engine("e2", 4);
@@ -164,7 +122,7 @@ TEST(Suspects, DoNotWaitForAnEngineThatHangs) {
   world.submit({job_body("b")});
   const auto stuck = world.leases("hangs").at(0).lease;
   world.join_engine("works", 2);
-  world.submit(jobs(4));
+  world.submit(job_bodies(4));
   const auto held = world.leases("works");
   ASSERT_EQ(held.size(), 2u);
   world.feed(EngineDied{"dies"});
@@ -230,7 +188,7 @@ TEST(Suspects, AreFoundByAnEngineThatComesBackWithTheirModel) {
 TEST(Suspects, RunAloneAlsoOverARestartOfTheBroker) {
   World world;
   world.join_engine("e1", 1);
-  world.submit(jobs(4));
+  world.submit(job_bodies(4));
   (void)world.leases("e1");
   world.feed(EngineDied{"e1"});
   world.join_engine("e2", 4);
@@ -245,7 +203,7 @@ TEST(Suspects, RunAloneAlsoOverARestartOfTheBroker) {
 TEST(Suspects, FromBeforeARestartAreFound) {
   World world;
   world.join_engine("e1", 1);
-  world.submit(jobs(2));
+  world.submit(job_bodies(2));
   (void)world.leases("e1");
   world.feed(EngineDied{"e1"});
   world.restart();
@@ -316,7 +274,7 @@ TEST(Hung, AnIdleEngineNeedNotMove) {
 TEST(Silence, OfAnEngineMakesSuspects) {
   World world;
   world.join_engine("e", 2);
-  world.submit(jobs(2));
+  world.submit(job_bodies(2));
   (void)world.leases("e");
   world.advance_ms(14'000);
   EXPECT_EQ(world.counts().leased, 2u);
@@ -330,7 +288,7 @@ TEST(Died, MeansTheNamedEngineAlone) {
   World world;
   world.join_engine("e1", 1);
   world.join_engine("e2", 1);
-  world.submit(jobs(2));
+  world.submit(job_bodies(2));
   world.feed(EngineDied{"e1"});
   EXPECT_EQ(world.counts().leased, 1u);
   EXPECT_TRUE(world.job("j0").suspect != world.job("j1").suspect);

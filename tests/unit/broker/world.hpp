@@ -26,6 +26,12 @@ inline Body job_body(const std::string& id, const std::string& model = "m",
   return encode_job(job);
 }
 
+inline std::vector<Body> job_bodies(int count, const std::string& prefix = "j") {
+  std::vector<Body> bodies;
+  for (int i = 0; i < count; ++i) bodies.push_back(job_body(prefix + std::to_string(i)));
+  return bodies;
+}
+
 inline JobEnd completed(LeaseId lease) {
   return {lease, JobState::completed, encode_generation({}), {}};
 }

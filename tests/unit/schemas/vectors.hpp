@@ -302,7 +302,7 @@ inline std::vector<Envelope> envelopes() {
       {0, Ready{64}},
       {0, Leases{{{4294967297, "line-1", 1, false, 1'767'225'600'000'000, text},
                   {4294967298, "s", 3, true, 1'767'225'600'000'001, score}}}},
-      {9, Heartbeat{{4294967297, 4294967298}, 1000, 64'000, 62, 2}},
+      {9, Heartbeat{{4294967297, 4294967298}, 1000, 64'000, 62, 2, {4294967298}}},
       {9, HeartbeatAnswer{{4294967297}, {4294967298}, false}},
       {10, Ends{{{4294967297, JobState::completed, encode_generation(*completed().result), {}},
                  {4294967299, JobState::failed, {}, failed().error}}}},
@@ -313,6 +313,7 @@ inline std::vector<Envelope> envelopes() {
       {11, Watching{"results", true}},
       {0, Partials{"results",
                    {{0, "line-1", "q1", 1, {1, 3, {31000, 30}, " Lyon", "It is.", {"{}"}}}}}},
+      {0, Begun{{4294967298}}},
   };
 }
 
