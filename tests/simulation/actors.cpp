@@ -121,18 +121,32 @@ void SimEngine::tick() {
   clock_.after(static_cast<std::int64_t>(50'000 + dice_.below(100'000)), [this] { tick(); });
 }
 
+void SimEngine::begin_jobs() {
+  std::uint32_t rows = 0;
+  for (const auto& [lease, running] : running_) rows += running.begun;
+  Begun begun;
+  for (auto& [lease, running] : running_) {
+    if (running.begun || rows >= rows_) continue;
+    running.begun = true;
+    ++rows;
+    begun.leases.push_back(lease);
+  }
+  if (!begun.leases.empty()) wire_(peer_, {0, std::move(begun)});
+}
+
 void SimEngine::step() {
   if (running_.empty()) return;
+  begin_jobs();
   ++steps_;
   for (const auto& [lease, running] : running_) {
-    if (running.job.starts_with("kill") && dice_.chance(0.5)) {
+    if (running.begun && running.job.starts_with("kill") && dice_.chance(0.5)) {
       if (record_.is_current(lease, running.job)) ++record_.deaths_by[running.job];
       return die();
     }
   }
   for (auto it = running_.begin(); it != running_.end();) {
     auto& [lease, running] = *it;
-    if (running.cancelled || --running.steps_left <= 0) {
+    if (running.cancelled || (running.begun && --running.steps_left <= 0)) {
       const auto state = running.cancelled ? JobState::cancelled : JobState::completed;
       ended_[lease] = {running.job, state};
       it = running_.erase(it);
@@ -157,7 +171,10 @@ void SimEngine::send_ends() {
 void SimEngine::heartbeat() {
   beat_us_ = clock_.now_us();
   Heartbeat beat;
-  for (const auto& item : running_) beat.leases.push_back(item.first);
+  for (const auto& [lease, running] : running_) {
+    beat.leases.push_back(lease);
+    if (!running.begun) beat.waiting.push_back(lease);
+  }
   for (const auto& item : ended_) beat.leases.push_back(item.first);
   beat.steps = steps_;
   beat.credit = hanging_ ? 0 : credit();
@@ -180,7 +197,7 @@ void SimEngine::receive(const Envelope& envelope) {
       if (!seen_.insert(lease.lease).second) continue;
       const int steps =
           lease.job.starts_with("kill") ? 1'000'000 : 1 + static_cast<int>(dice_.below(60));
-      running_[lease.lease] = {lease.job, steps, false};
+      running_[lease.lease] = {lease.job, steps};
     }
   }
   if (const auto* answer = std::get_if<HeartbeatAnswer>(&envelope.message)) {

@@ -17,6 +17,8 @@ namespace millrace::broker::simulation {
 
 using Wire = std::function<void(const Peer&, Envelope)>;
 
+inline constexpr std::uint32_t most_held = 6;  // jobs that an engine holds
+
 // What the checker needs to know about the run.
 struct Record {
   std::set<std::string> acknowledged;  // jobs that a client was told are stored
@@ -71,7 +73,8 @@ class SimClient {
   std::map<std::string, int> read_;  // how often each job was seen in the stream
 };
 
-// Runs its leased jobs, a few steps each; dies of jobs whose id begins with "kill".
+// Holds `slots_` leased jobs and computes `rows_` of them at a time, a few steps each. It tells the
+// broker which of them wait. It dies of jobs whose id begins with "kill".
 class SimEngine {
  public:
   SimEngine(std::string name, Clock& clock, Dice& dice, Wire wire, Record& record)
@@ -98,8 +101,10 @@ class SimEngine {
     std::string job;
     int steps_left = 1;
     bool cancelled = false;
+    bool begun = false;
   };
   void tick();
+  void begin_jobs();
   void step();
   void heartbeat();
   void send_ends();
@@ -107,7 +112,8 @@ class SimEngine {
     return running_.size() >= slots_ ? 0 : slots_ - static_cast<std::uint32_t>(running_.size());
   }
 
-  static constexpr std::uint32_t slots_ = 4;
+  static constexpr std::uint32_t slots_ = most_held;
+  static constexpr std::uint32_t rows_ = 4;
 
   Peer peer_;
   std::string name_;

@@ -6,12 +6,13 @@
 
 namespace millrace::broker::simulation {
 
-Commits::Commits(std::shared_ptr<MemoryStore> store, Publish publish, Surroundings around)
+Commits::Commits(std::shared_ptr<MemoryStore> store, Publish publish, Surroundings around, Bug bug)
     : store_(std::move(store)),
       publish_(std::move(publish)),
       around_(std::move(around)),
       faulty_(around_.dice.chance(0.5)),
-      fault_dice_(around_.dice.below(1u << 31)) {}
+      fault_dice_(around_.dice.below(1u << 31)),
+      bug_(bug) {}
 
 void Commits::connect() {
   ++incarnation_;
@@ -21,7 +22,8 @@ void Commits::connect() {
     handle.batch.reset();
     handle.plan = std::make_shared<test::FaultPlan>();
     handle.ledger = make_stored_ledger(
-        std::make_unique<test::FaultyStore>(make_memory_handle(store_), handle.plan), {publish_});
+        std::make_unique<test::FaultyStore>(plant(bug_, make_memory_handle(store_)), handle.plan),
+        {publish_});
   }
 }
 
@@ -43,7 +45,13 @@ void Commits::schedule() {
 void Commits::begin(Handle& handle, LedgerBatch batch) {
   for (Posted& read : batch.reads) batch.operations.push_back(std::move(read));
   handle.operations.clear();
-  for (Posted& one : batch.operations) handle.operations.push_back(std::move(one.operation));
+  for (Posted& one : batch.operations) {
+    if (const auto* give = std::get_if<GiveBack>(&one.operation)) {
+      excused_ += static_cast<int>(give->waiting.size());
+    }
+    plant(bug_, one.operation);
+    handle.operations.push_back(std::move(one.operation));
+  }
   handle.batch = std::move(batch);
 }
 
@@ -69,6 +77,7 @@ void Commits::commit(Handle& handle) {
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
     const Posted& posted = batch.operations[i];
     auto& waiting = waiting_.at(posted.token);
+    plant(bug_, (*replies)[i]);
     waiting.replies.at(posted.place) = std::move((*replies)[i]);
     if (--waiting.left > 0) continue;
     done.push_back({posted.token, std::move(waiting.replies)});

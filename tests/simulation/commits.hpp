@@ -15,6 +15,7 @@
 #include "broker/ledger/ledger_inbox.hpp"
 #include "broker/ledger/memory_ledger.hpp"
 #include "tests/simulation/network.hpp"
+#include "tests/simulation/planted_bugs.hpp"
 #include "tests/unit/ledger/faulty_store.hpp"
 
 namespace millrace::broker::simulation {
@@ -29,7 +30,7 @@ class Commits {
     std::function<void(std::vector<Completed>)> done;  // requests whose operations are all durable
     std::function<void(std::string)> violation;
   };
-  Commits(std::shared_ptr<MemoryStore> store, Publish publish, Surroundings around);
+  Commits(std::shared_ptr<MemoryStore> store, Publish publish, Surroundings around, Bug bug);
 
   void connect();  // a new broker has new handles
   void push(LedgerRequest request);
@@ -37,6 +38,7 @@ class Commits {
   // As SIGKILL does: some of the requests may have been committed without an answer.
   void kill();
   int faults() const { return faults_; }
+  int excused() const { return excused_; }  // jobs that waited in an engine that died
 
  private:
   struct Handle {
@@ -62,7 +64,8 @@ class Commits {
   LedgerInbox inbox_;
   std::map<std::uint64_t, Waiting> waiting_;  // by ticket
   std::uint64_t incarnation_ = 0;
-  int faults_ = 0;
+  const Bug bug_;
+  int faults_ = 0, excused_ = 0;
 };
 
 }  // namespace millrace::broker::simulation

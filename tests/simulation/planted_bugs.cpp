@@ -1,0 +1,93 @@
+#include "tests/simulation/planted_bugs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/unit/ledger/forwarding_store.hpp"
+
+namespace millrace::broker::simulation {
+namespace {
+
+class BuggyRecords final : public test::ForwardingRecords {
+ public:
+  BuggyRecords(Bug bug, Records& to) : ForwardingRecords(to), bug_(bug) {}
+
+  void update_job(const JobRecord& job) override {
+    JobRecord changed = job;
+    if (bug_ == Bug::blames_beside_others && job.suspicion) ++changed.failures;
+    if (bug_ == Bug::never_halves) widen(changed);
+    ForwardingRecords::update_job(changed);
+  }
+  void enqueue(const JobRecord& job) override {
+    const bool returned = job.attempts > 0 && !job.suspicion;
+    if (bug_ == Bug::loses_returned_jobs && returned) return;
+    ForwardingRecords::enqueue(queued(job));
+  }
+  void dequeue(const JobRecord& job) override { ForwardingRecords::dequeue(queued(job)); }
+  void insert_lease(LeaseRecord& lease) override {
+    if (bug_ == Bug::forgets_alone) lease.alone = false;
+    ForwardingRecords::insert_lease(lease);
+  }
+  std::vector<JobName> jobs_of_incident(std::uint64_t incident) override {
+    if (bug_ == Bug::leaves_incident_open) return {};
+    return ForwardingRecords::jobs_of_incident(incident);
+  }
+  std::optional<JobRecord> find_job(const std::string& tenant, const std::string& id) override {
+    auto job = ForwardingRecords::find_job(tenant, id);
+    if (job && bug_ == Bug::excuses_forever) job->attempts = std::min(job->attempts, 1u);
+    return job;
+  }
+
+ private:
+  static void widen(JobRecord& job) {
+    if (job.suspicion) job.suspicion->among = 8;
+  }
+  JobRecord queued(JobRecord job) const {
+    if (bug_ == Bug::never_halves) widen(job);
+    if (bug_ == Bug::runs_all_together && job.suspicion) job.suspicion->among *= 2;
+    return job;
+  }
+  const Bug bug_;
+};
+
+class BuggyStore final : public LedgerStore {
+ public:
+  BuggyStore(Bug bug, std::unique_ptr<LedgerStore> to)
+      : to_(std::move(to)), records_(bug, to_->records()) {}
+
+  Records& records() override { return records_; }
+  Status begin(bool writes) override { return to_->begin(writes); }
+  Status commit() override { return to_->commit(); }
+  Status roll_back() override { return to_->roll_back(); }
+  Result<bool> took_place() override { return to_->took_place(); }
+  Status room_for(std::uint64_t bytes) override { return to_->room_for(bytes); }
+  Status release_reserve() override { return to_->release_reserve(); }
+  Status idle() override { return to_->idle(); }
+
+ private:
+  std::unique_ptr<LedgerStore> to_;
+  BuggyRecords records_;
+};
+
+}  // namespace
+
+void plant(Bug bug, Operation& operation) {
+  auto* give = std::get_if<GiveBack>(&operation);
+  if (give == nullptr) return;
+  if (bug == Bug::blames_nobody) give->blame = Blame::none;
+  if (bug == Bug::excuses_forever) give->waiting = give->leases;
+}
+
+void plant(Bug bug, Result<Reply>& reply) {
+  if (bug != Bug::shares_alone || !reply) return;
+  if (auto* claimed = std::get_if<ClaimReply>(&*reply)) {
+    for (ClaimedJob& job : claimed->jobs) job.alone = job.suspect = false;
+  }
+}
+
+std::unique_ptr<LedgerStore> plant(Bug bug, std::unique_ptr<LedgerStore> store) {
+  if (bug == Bug::none) return store;
+  return std::make_unique<BuggyStore>(bug, std::move(store));
+}
+
+}  // namespace millrace::broker::simulation

@@ -1,0 +1,33 @@
+#pragma once
+// Defects that a test plants between the broker and its ledger, to show that the simulation notices
+// them. Thread safety: none.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "broker/ledger/store.hpp"
+
+namespace millrace::broker::simulation {
+
+enum class Bug : std::uint8_t {
+  none,
+  blames_nobody,         // a death marks no job
+  excuses_forever,       // every job counts as one that waited, however often
+  blames_beside_others,  // each mark counts as a proof
+  never_halves,          // a suspicion stays as wide as it was
+  runs_all_together,     // a group is as large as what is suspected
+  forgets_alone,         // the ledger does not know that a lease was alone
+  shares_alone,          // the broker is not told so
+  leaves_incident_open,  // nobody is cleared when the killer is found
+  loses_returned_jobs,   // a job that comes back without a mark is not queued
+};
+
+// Changes what the broker asks, as the bug would.
+void plant(Bug bug, Operation& operation);
+// Changes what it is answered.
+void plant(Bug bug, Result<Reply>& reply);
+// Puts a store with the bug in front of another.
+std::unique_ptr<LedgerStore> plant(Bug bug, std::unique_ptr<LedgerStore> store);
+
+}  // namespace millrace::broker::simulation

@@ -1,0 +1,39 @@
+#pragma once
+// The invariants of suspects, checked from the ledger after each commit. Thread safety: none.
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "broker/ledger/ledger.hpp"
+
+namespace millrace::broker::simulation {
+
+class SuspectChecks {
+ public:
+  using Ask = std::function<Result<Reply>(const Operation&)>;
+  SuspectChecks(Ask ask, std::function<void(std::string)> violation)
+      : ask_(std::move(ask)), violation_(std::move(violation)) {}
+
+  void know(const std::string& job) { jobs_.push_back(job); }
+  void committed();  // call it after each commit
+
+ private:
+  struct Seen {  // of a job, when it was last leased
+    bool alone = false;
+    std::uint32_t among = 0, failures = 0;
+    std::uint64_t incident = 0;
+  };
+  void check_engine(const std::string& engine, const std::vector<LapsedLease>& leases);
+  void check_history(const LapsedLease& lease, const GetJobReply& job);
+  void check_failed(const std::string& job);
+
+  Ask ask_;
+  std::function<void(std::string)> violation_;
+  std::vector<std::string> jobs_;
+  std::set<std::string> failed_;
+  std::map<std::string, Seen> seen_;
+};
+
+}  // namespace millrace::broker::simulation
