@@ -22,4 +22,4 @@ def test_a_line_that_kills_the_engine_with_the_model(tmp_path):
     assert results[7]["error"]["code"] == "engine_died"
     assert all(results[i]["error"] is None for i in results if i != 7)
     deaths = [x for x in done.stdout.splitlines() if '"event":"engine_died"' in x]
-    assert 1 <= len(deaths) <= 3
+    assert 1 <= len(deaths) <= 5  # with 12, 6, 3, 1 and 1 suspects

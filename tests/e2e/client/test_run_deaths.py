@@ -110,7 +110,7 @@ def test_a_line_that_kills_the_engine_is_given_up_and_all_others_complete(run):
     assert sorted(results) == list(range(1, 10))
     assert results[5]["error"]["code"] == "engine_died"
     assert all(results[i]["error"] is None for i in results if i != 5)
-    assert len(run.executions("abort")) <= 3
+    assert len(run.executions("abort")) <= 5  # with 9, 4, 2, 1 and 1 suspects
 
 
 def test_an_engine_that_cannot_start_ends_the_run_with_its_words(run):

@@ -68,7 +68,7 @@ def test_schemas_are_those_of_the_field_tables(tmp_path):
 
 
 def test_schemas_are_valid():
-    assert len(SCHEMAS.files) == 31
+    assert len(SCHEMAS.files) == 32
     for name, schema in SCHEMAS.files.items():
         assert schema["$id"] == name
         jsonschema.Draft202012Validator.check_schema(schema)
