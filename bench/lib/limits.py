@@ -77,9 +77,12 @@ def work_of(model):
         field = reader.fields.get(f"{arch}.{key}")
         return field.contents() if field else default
 
-    def heads(key):  # of all layers
+    # Recurrent layers have no keys. A layer that attends may read those of another one.
+    attends = sum(t.name.endswith(".attn_output.weight") for t in reader.tensors)
+
+    def heads(key, layers=number("block_count")):  # of all layers
         found = number(key)
-        return sum(found) if isinstance(found, list) else number("block_count") * found
+        return sum(found) if isinstance(found, list) else layers * found
     query_heads = heads("attention.head_count")
     head = number("attention.key_length") or \
         number("embedding_length") * number("block_count") // query_heads
@@ -97,7 +100,7 @@ def work_of(model):
     gate_experts = "ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"
     return Work(layer_weights=total(dense), output_weights=int(output.n_elements),
                 weight_bytes=total(dense, of="n_bytes") + int(output.n_bytes),
-                kv_values=heads("attention.head_count_kv") * (head + values),
+                kv_values=heads("attention.head_count_kv", attends) * (head + values),
                 query_values=query_heads * head,
                 gate_up_weights=total(dense, *gates),
                 gate_up_bytes=total(dense, *gates, of="n_bytes"),

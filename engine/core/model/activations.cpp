@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "engine/core/model/recurrence.hpp"
+
 namespace millrace::engine {
 namespace {
 
@@ -189,6 +191,8 @@ Status prepare_layer(Operations& operations, const LayerProgram& layer) {
       MILLRACE_TRY(operations.prepare_product(*gated->matrix));
     } else if (const auto* gate = std::get_if<EmbeddingGateOp>(&operation)) {
       MILLRACE_TRY(operations.prepare_product(*gate->matrix));
+    } else if (const auto* recurrence = std::get_if<RecurrenceOp>(&operation)) {
+      MILLRACE_TRY(recurrence->recurrence->prepare());
     }
   }
   return {};

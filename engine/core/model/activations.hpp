@@ -45,7 +45,7 @@ struct Activations {
   const Buffer& product_output(Slot slot) const;
 };
 
-// Compiles what run_layer() launches for the layer's attention and products.
+// Compiles what run_layer() launches for the layer's attention, products and recurrence.
 Status prepare_layer(Operations& operations, const LayerProgram& layer);
 
 // Runs a layer's operations one by one: what they mean, and the reference of what backends make of

@@ -112,7 +112,7 @@ Status Model::State::build_operations() {
     }
     if (layer.recurrence.exists()) {
       MILLRACE_TRY(sublayers.recurrence(backend, layer, layers[i].recurrence, options.step_tokens)
-                       .prepare());
+                       .allocate());
     }
   }
   MILLRACE_TRY(operations->prepare_embedding(embedding));

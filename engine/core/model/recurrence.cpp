@@ -97,6 +97,13 @@ std::vector<std::string> Recurrence::defines() const {
   return out;
 }
 
+Status Recurrence::allocate() {
+  if (!spec_.has_heads() || gates_.size_bytes() > 0) return {};
+  const std::uint64_t numbers = std::uint64_t{2} * round_up(spec_.heads, 16) * step_tokens_;
+  MILLRACE_ASSIGN(gates_, device_->allocate(numbers * sizeof(float), "the gates of a recurrence"));
+  return {};
+}
+
 Status Recurrence::prepare() {
   if (convolve_) return {};
   ProgramSpec program{
@@ -110,8 +117,6 @@ Status Recurrence::prepare() {
   MILLRACE_ASSIGN(const Program built, device_->build(program));
   MILLRACE_ASSIGN(convolve_, device_->kernel(built, "convolve"));
   if (!spec_.has_heads()) return {};
-  const std::uint64_t numbers = std::uint64_t{2} * round_up(spec_.heads, 16) * step_tokens_;
-  MILLRACE_ASSIGN(gates_, device_->allocate(numbers * sizeof(float), "the gates of a recurrence"));
   MILLRACE_ASSIGN(prepare_gates_, device_->kernel(built, "recurrence_gates"));
   MILLRACE_ASSIGN(recur_, device_->kernel(built, "recur"));
   MILLRACE_ASSIGN(output_, device_->kernel(built, "recurrence_output"));

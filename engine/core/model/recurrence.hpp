@@ -40,7 +40,9 @@ class Recurrence {
              std::uint32_t step_tokens);
 
   bool serves(const RecurrenceSpec& spec, const Projection& in) const;
-  Status prepare();  // compiles the kernels and allocates memory; costs nothing if that is done
+  // Both cost nothing if it is done. Layers that a backend runs whole need no kernels of their own.
+  Status allocate();  // what lies between the parts
+  Status prepare();   // compiles the kernels of run()
   Status run(const RecurrenceCall& call);
 
   // For a backend that makes its own launches of the same functions: the defines of

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from made import ROOT
-from lib import plans, random_model
+from lib import limits, plans, random_model
 from lib.random_model import SHAPES
 
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
@@ -32,6 +32,15 @@ SMALL = {
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("random")
     return {name: random_model.write(model, folder / name) for name, model in SMALL.items()}
+
+
+def test_recurrent_layers_have_no_keys(tmp_path):
+    """Two of eight layers of Qwen 3.5 attend."""
+    model = SHAPES["qwen3.5-0.8b"]
+    small = dataclasses.replace(model, sizes=dataclasses.replace(
+        model.sizes, layers=8, width=512, ffn=768, vocabulary=2048))
+    work = limits.work_of(random_model.write(small, tmp_path / "hybrid"))
+    assert work.kv_values == 2 * small.sizes.kv_heads * 2 * small.sizes.head_dim
 
 
 def tensors(path):

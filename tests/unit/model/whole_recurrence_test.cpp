@@ -1,7 +1,10 @@
 // Layers with a recurrence in one launch give the same bits as their operations one by one, whose
 // outputs may be wider or narrower than attention's; and the reasons for which such layers do not
 // run in one launch.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,6 +140,31 @@ TEST_F(WholeRecurrence, SameBitsWhereOutputsAreNarrowerThanAttentions) {
   expect_same_bits(mamba(128, true).file(), mixed());
   expect_same_bits(delta_net(16).file(), mixed());
   expect_same_bits(delta_net(16).file(), chunks({1, 3, 40, 100}));
+}
+
+TEST_F(WholeRecurrence, KernelsOfItsPartsAreCompiledOnlyForLayersInParts) {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("millrace-recurrence-" + std::to_string(::getpid()));
+  const GgufFile file = delta_net(64).file();
+  const auto compiles_parts = [&](bool whole) {
+    const ModelRunner runner(file,
+                             {.kv_bytes = 8 << 20,
+                              .step_tokens = 8,
+                              .step_outputs = 8,
+                              .math = MathMode::fast,
+                              .whole_layers = whole},
+                             {.variant = "cpu", .cache_dir = folder.string()});
+    std::uint32_t programs = 0, of_recurrences = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      ++programs;
+      of_recurrences += entry.path().filename().string().starts_with("recurrence-") ? 1 : 0;
+    }
+    std::filesystem::remove_all(folder);
+    EXPECT_GT(programs, of_recurrences);
+    return of_recurrences > 0;
+  };
+  EXPECT_TRUE(compiles_parts(false));
+  EXPECT_FALSE(compiles_parts(true));
 }
 
 TEST_F(WholeRecurrence, LayersOfAnotherRecurrenceTakeAnotherLaunch) {

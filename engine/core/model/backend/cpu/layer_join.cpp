@@ -39,7 +39,13 @@ const ExpertsOp* experts_of(const LayerProgram& layer) {
   return nullptr;
 }
 
-// Operations that the kernel of whole layers does not have.
+bool has_latents(const LayerProgram& layer) {
+  return std::ranges::any_of(layer.operations, [](const LayerOp& operation) {
+    return std::visit([]<class Op>(const Op&) { return !has_text<Op>; }, operation);
+  });
+}
+
+// Layers and widths that the kernel of whole layers does not have.
 std::string why_operations_in_parts(const LayerProgram& layer) {
   const AttentionSpec& attention = layer.spec->attention;
   const RecurrenceSpec& recurrence = layer.spec->recurrence;
@@ -112,7 +118,7 @@ std::string why_in_parts(const Target& target, const LayerProgram& layer) {
   if (!target.device->has_addresses()) {
     return "whole layers need a CPU device that shares the host's memory";
   }
-  if (layer.spec->attention.latent) return "latent attention runs in parts";
+  if (has_latents(layer)) return "latent attention runs in parts";
   if (target.math != MathMode::fast) return "whole layers need --math fast";
   if (target.kinds.empty()) return "no layer of the model attends";
   if (std::string why = why_operations_in_parts(layer); !why.empty()) return why;

@@ -25,7 +25,11 @@ class Writer {
 
   void write() {
     for (const LayerOp& operation : layer_.operations) {
-      std::visit([this](const auto& each) { add(each); }, operation);
+      std::visit(
+          [this]<class Op>(const Op& each) {
+            if constexpr (has_text<Op>) add(each);
+          },
+          operation);
     }
     end_rows();
   }
@@ -53,9 +57,6 @@ class Writer {
         float_text(static_cast<double>(add.scale)) + ", " +
         (add.total != nullptr ? vector(*add.total) : "0") + ");");
   }
-  // Latent attention runs in parts (layer_join.hpp).
-  void add(const SplitOp&) {}
-  void add(const HeadProductOp&) {}
   void add(const StoreOp&) {
     if (layer_.spec->attention.stores()) phase("MR_STORE", attention_arguments());
   }

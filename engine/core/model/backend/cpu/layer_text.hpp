@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "engine/core/model/backend/panel_layout.hpp"
@@ -17,6 +18,11 @@ struct LayerBuffer {
   std::uint64_t offset = 0;  // bytes
   bool operator==(const LayerBuffer&) const = default;
 };
+
+// Whether operations of a type have a text. Those of latent attention have none, so their layers
+// run in parts (layer_join.hpp).
+template <class Op>
+inline constexpr bool has_text = !std::is_same_v<Op, SplitOp> && !std::is_same_v<Op, HeadProductOp>;
 
 struct LayerText {
   std::string body;
