@@ -82,6 +82,11 @@ struct Outgoing {
   Peer peer;
   Envelope envelope;
 };
+// What comes before the stream's name in a topic of the doorbell: without keys nothing, with keys
+// the tenant, so that nobody hears of the streams of others.
+inline std::string doorbell_prefix(const std::string& tenant, bool keyed) {
+  return keyed ? tenant + "/" : "";
+}
 struct Ring {  // a doorbell announcement: the stream's last number, after its commit
   std::string tenant, stream, epoch;
   std::uint64_t high = 0;

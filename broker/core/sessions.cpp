@@ -4,7 +4,7 @@
 
 namespace millrace::broker {
 
-Welcome Sessions::welcome(Endpoint endpoint) const {
+Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   Welcome welcome;
   if (endpoint == Endpoint::client) welcome.frame_bytes = limits::client_frame_bytes;
   welcome.broker = config_.broker_id;
@@ -16,6 +16,7 @@ Welcome Sessions::welcome(Endpoint endpoint) const {
   welcome.heartbeat_ms = config_.heartbeat_ms;
   welcome.lease_ms = config_.lease_ms;
   welcome.doorbell = config_.doorbell;
+  welcome.doorbell_prefix = doorbell_prefix(who.tenant, config_.grants.has_value());
   return welcome;
 }
 
@@ -42,7 +43,15 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
                 "hello: " + std::to_string(limits::engines) + " engines are connected, the limit",
                 "connect this engine to another broker");
   }
-  if (sessions_.size() >= config_.sessions && !sessions_.contains(peer) && !make_room()) {
+  if (config_.grants && !sessions_.contains(peer) &&
+      of_tenant(who.tenant) >= config_.sessions_per_tenant && !make_room(&who.tenant)) {
+    return fail(Code::overloaded,
+                "hello: the tenant " + who.tenant + " has " +
+                    std::to_string(config_.sessions_per_tenant) +
+                    " sessions, its limit (sessions per tenant)",
+                "wait a few seconds and try again; close sessions with goodbye");
+  }
+  if (sessions_.size() >= config_.sessions && !sessions_.contains(peer) && !make_room(nullptr)) {
     return fail(Code::overloaded,
                 "hello: all " + std::to_string(config_.sessions) + " sessions are in use",
                 "wait a few seconds and try again; close sessions with goodbye");
@@ -57,13 +66,19 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   return {};
 }
 
-// Ends the session of the client that was silent longest. Engines keep their sessions: they are
-// never silent, and missing heartbeats show that one is lost.
-bool Sessions::make_room() {
+std::size_t Sessions::of_tenant(const std::string& tenant) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      sessions_, [&](const auto& item) { return item.second.tenant == tenant; }));
+}
+
+// Ends the session of the client, of this tenant where one is given, that was silent longest.
+// Engines keep their sessions: they are never silent, and missing heartbeats show that one is lost.
+bool Sessions::make_room(const std::string* tenant) {
   const auto limit_us = 1000 * std::int64_t{config_.session_yield_ms};
   auto quietest = sessions_.end();
   for (auto at = sessions_.begin(); at != sessions_.end(); ++at) {
     const Session& session = at->second;
+    if (tenant != nullptr && session.tenant != *tenant) continue;
     if (at->first.endpoint != Endpoint::client || session.requests > 0 ||
         out_.now().mono_us - session.heard_us < limit_us) {
       continue;

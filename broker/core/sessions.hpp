@@ -34,7 +34,7 @@ class Sessions {
   // Checks role and version, opens the session and sends Welcome. Errors: unexpected_message,
   // unsupported_version, overloaded.
   Status open(const Peer& peer, const Hello& hello, const Grant& who);
-  Welcome welcome(Endpoint endpoint) const;
+  Welcome welcome(Endpoint endpoint, const Grant& who) const;
   // Records that the peer was heard and returns its session; null where none is open. A session
   // belongs to the key that opened it: another key on the same route has none.
   Session* heard(const Peer& peer, const std::string& key);
@@ -50,7 +50,8 @@ class Sessions {
   void end(const Peer& peer);
 
  private:
-  bool make_room();
+  std::size_t of_tenant(const std::string& tenant) const;
+  bool make_room(const std::string* tenant);
 
   Outbox& out_;
   const CoreConfig& config_;

@@ -15,8 +15,12 @@ namespace millrace::broker {
 struct ServerOptions {
   LedgerPlace ledger;
 
-  // Endpoints: tcp://127.0.0.1:PORT (`*` chooses a free port), [::1] likewise, or ipc://PATH.
-  // Others are refused, because there are no keys yet.
+  // The folder of keys (schemas/keys/key_file.hpp). Empty: there are none, and whoever can connect
+  // may do everything. With keys every endpoint asks for one, ipc:// included.
+  std::string keys;
+
+  // Endpoints: tcp://127.0.0.1:PORT (`*` chooses a free port), [::1] likewise, or ipc://PATH. Only
+  // with keys others, which other machines can reach.
   std::string clients = net::local_endpoint(net::clients_socket);
   std::string engines = net::local_endpoint(net::engines_socket);
   std::string doorbell = net::local_endpoint(net::doorbell_socket);  // empty: none, readers poll

@@ -12,8 +12,11 @@
 #include "broker/core/results.hpp"
 #include "broker/core/submissions.hpp"
 #include "broker/ledger/open_ledger.hpp"
+#include "broker/server/authenticator.hpp"
+#include "broker/server/keyring.hpp"
 #include "broker/server/ledger_client.hpp"
 #include "broker/server/sockets.hpp"
+#include "broker/server/stranger_test.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/log.hpp"
@@ -46,6 +49,8 @@ struct BrokerServer::State {
   SystemClock clock;
   net::Context context;
   std::unique_ptr<net::Waker> waker;
+  std::optional<Keyring> keyring;  // none: there are no keys
+  std::unique_ptr<Authenticator> authenticator;
   std::optional<Sockets> sockets;
   std::unique_ptr<LedgerClient> ledger_client;
   std::unique_ptr<Broker> core;
@@ -60,6 +65,9 @@ struct BrokerServer::State {
   ServerStatistics last;
 
   Status open();
+  Status open_sockets();
+  Status test_strangers();
+  Status check_keys(std::vector<Event>& events);
   void run();
   Status loop();
   Status turn(net::Poller& poller);
@@ -92,19 +100,65 @@ Status BrokerServer::State::open() {
   // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_ledger(options.ledger, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
-  MILLRACE_ASSIGN(auto opened, Sockets::open(context, options));
-  sockets = std::move(opened);
+  MILLRACE_TRY(open_sockets());
   clients = sockets->clients();
   engines = sockets->engines();
   doorbell = sockets->doorbell();
   push = sockets->push();
   auto config = options.core;
+  if (keyring) config.grants = keyring->grants();
   if (config.broker_id.empty()) config.broker_id = random_id();
   config.doorbell = doorbell;
   config.push = !push.empty();
   core = std::make_unique<Broker>(std::move(config));
   ledger_client =
       std::make_unique<LedgerClient>(std::move(ledger), [w = waker.get()] { w->wake(); });
+  return {};
+}
+
+Status BrokerServer::State::open_sockets() {
+  Security security;
+  if (!options.keys.empty()) {
+    MILLRACE_ASSIGN(auto opened, Keyring::open(options.keys));
+    keyring = std::move(opened);
+    if (keyring->grants().empty()) log_warn("no key may connect yet", {{"keys", options.keys}});
+    security.curve = {keyring->own().public_key, keyring->own().secret_key, {}};
+    security.grants = keyring->grants();
+    MILLRACE_ASSIGN(authenticator, Authenticator::start(context, clock, keyring->grants(),
+                                                        [w = waker.get()] { w->wake(); }));
+  }
+  MILLRACE_ASSIGN(auto opened, Sockets::open(context, options, security));
+  sockets = std::move(opened);
+  return keyring ? test_strangers() : Status();
+}
+
+Status BrokerServer::State::test_strangers() {
+  const KeyPair stranger = new_key_pair();
+  const std::string& own = keyring->own().public_key;
+  authenticator->expect_stranger(stranger.public_key);
+  for (const auto& [kind, endpoint] : {std::pair(net::Kind::dealer, sockets->clients()),
+                                       std::pair(net::Kind::dealer, sockets->engines()),
+                                       std::pair(net::Kind::sub, sockets->doorbell()),
+                                       std::pair(net::Kind::push, sockets->push())}) {
+    if (!endpoint.empty()) MILLRACE_TRY(refuses_strangers(kind, endpoint, stranger, own));
+  }
+  return sockets->forget_strangers(strangers_each);
+}
+
+// Ends the broker when nobody checks keys any more, and reads the list of keys when it has changed.
+Status BrokerServer::State::check_keys(std::vector<Event>& events) {
+  if (!keyring) return {};
+  if (auto failure = authenticator->failure()) return fail(*std::move(failure));
+  MILLRACE_TRY(sockets->check_strangers(clock.monotonic_us()));
+  const auto changed = keyring->refresh();
+  if (!changed) {
+    log_error("the list of keys has changed and cannot be used; the list before stays in force",
+              changed.error());
+  } else if (*changed) {
+    authenticator->replace(keyring->grants());
+    sockets->replace_grants(keyring->grants());
+    events.push_back(GrantsChanged{keyring->grants()});
+  }
   return {};
 }
 
@@ -156,6 +210,7 @@ Status BrokerServer::State::turn(net::Poller& poller) {
   MILLRACE_TRY(sockets->receive(events, core->accepts_push(), frames_a_turn));
   if (clock.monotonic_us() - ticked_us >= tick_us) {
     ticked_us = clock.monotonic_us();
+    MILLRACE_TRY(check_keys(events));
     events.push_back(Tick{});
   }
   return feed_all(std::move(events));
@@ -170,6 +225,8 @@ Status BrokerServer::State::loop() {
     MILLRACE_TRY(turn(poller));
     publish();
   }
+  MILLRACE_TRY(sockets->check_strangers(clock.monotonic_us()));
+  publish();
   return {};
 }
 
@@ -178,6 +235,7 @@ void BrokerServer::State::publish() {
   last.core = core->counters();
   last.sessions = core->sessions();
   last.dropped_messages = sockets->dropped();
+  if (keyring) last.refused_connections = sockets->refused() + authenticator->refused();
 }
 
 void BrokerServer::State::run() {
@@ -185,6 +243,7 @@ void BrokerServer::State::run() {
   ledger_client->stop();  // carries out all posted operations
   if (!status) log_error("the broker must stop", status.error());
   sockets.reset();  // closes them; sent messages still go out within their linger time
+  authenticator.reset();
   {
     const std::lock_guard lock(mutex);
     result = std::move(status);

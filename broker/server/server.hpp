@@ -24,13 +24,15 @@ struct ServerStatistics {
   LedgerStatistics ledger;
   std::uint64_t sessions = 0;
   std::uint64_t dropped_messages = 0;
+  std::uint64_t refused_connections = 0;  // keys, handshakes, subscriptions
 };
 
 class BrokerServer {
  public:
   // Opens the ledger, binds the sockets and starts the thread. Errors: those of the ledger
   // (ledger_in_use, ledger_newer, ledger_older, ledger_corrupt, ledger_settings, disk_full,
-  // io_error) and of the endpoints (usage, unauthorized, io_error); after an error nothing runs.
+  // io_error), of the endpoints (usage, unauthorized, io_error) and of the keys (key_file.hpp,
+  // keyring.hpp, stranger_test.hpp); after an error nothing runs.
   static Result<std::unique_ptr<BrokerServer>> start(ServerOptions options);
   ~BrokerServer();  // stops
   BrokerServer(const BrokerServer&) = delete;

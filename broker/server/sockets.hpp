@@ -11,17 +11,26 @@
 
 #include "broker/core/events.hpp"
 #include "broker/server/backlog.hpp"
+#include "broker/server/doorbell_socket.hpp"
 #include "broker/server/options.hpp"
+#include "broker/server/refusal_log.hpp"
+#include "schemas/base/net/monitor.hpp"
 #include "schemas/base/net/poller.hpp"
 #include "schemas/base/net/socket.hpp"
 
 namespace millrace::broker {
 
+struct Security {        // what sockets need of a broker's keys
+  net::CurveKeys curve;  // empty: there are no keys
+  std::vector<Grant> grants;
+};
+
 class Sockets {
  public:
   // Binds the endpoints of the options. Errors: those of check_endpoints and of binding (io_error,
   // usage).
-  static Result<Sockets> open(net::Context& context, const ServerOptions& options);
+  static Result<Sockets> open(net::Context& context, const ServerOptions& options,
+                              const Security& security);
 
   // The endpoints as bound, with a port in the place of `*`; empty where there is none.
   const std::string& clients() const { return clients_endpoint_; }
@@ -41,6 +50,15 @@ class Sockets {
   // When to call send_waiting again; none where no frame waits.
   std::optional<std::int64_t> waiting_due_us() const { return backlog_.due_us(); }
   Status ring(const Ring& ring);
+  // Counts the handshakes that failed, logs them, and takes subscriptions to the doorbell. Call it
+  // often. Errors: a socket failed.
+  Status check_strangers(std::int64_t now_us);
+  // Makes subscribers of the doorbell show their keys again.
+  void replace_grants(const std::vector<Grant>& grants);
+  // Takes the events of the start-up test, which connected as a stranger to every endpoint, off the
+  // monitors. The thread that opened the sockets calls it. Errors: a socket failed.
+  Status forget_strangers(std::size_t failures_each);
+  std::uint64_t refused() const { return refusals_.count(); }  // handshakes and subscriptions
   std::uint64_t dropped() const { return dropped_; }  // undeliverable or unreadable messages
 
  private:
@@ -50,8 +68,12 @@ class Sockets {
   Result<bool> receive_one(net::Socket& socket, Endpoint endpoint, std::vector<Event>& events);
 
   net::Socket clients_, engines_;
-  std::optional<net::Socket> doorbell_, push_;
+  std::optional<net::Socket> push_;
+  std::optional<DoorbellSocket> doorbell_;
   std::string clients_endpoint_, engines_endpoint_, doorbell_endpoint_, push_endpoint_;
+  std::vector<net::Monitor> monitors_;  // of the sockets above, where there are keys
+  RefusalLog refusals_;
+  bool keyed_ = false;
   std::optional<std::size_t> push_place_;
   Backlog backlog_;  // of clients
   std::uint64_t dropped_ = 0;

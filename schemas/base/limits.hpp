@@ -76,6 +76,7 @@ inline constexpr std::uint64_t line_bytes = 8 * MiB;
 
 // Broker
 inline constexpr std::uint32_t sessions = 4096;
+inline constexpr std::uint32_t sessions_per_tenant = 1024;
 inline constexpr std::uint32_t leases_per_engine = 1024;
 inline constexpr std::uint32_t engines = 1'000;
 inline constexpr std::uint32_t kv_policies_per_engine = 16;
@@ -103,9 +104,8 @@ inline constexpr std::uint64_t unread_bytes_all = 256 * MiB;
 inline constexpr std::uint64_t unread_partial_bytes = 1 * MiB;
 inline constexpr std::uint32_t watched_streams = 64;  // of a session
 inline constexpr std::uint32_t cursors_per_stream = 1'000;
-inline constexpr std::uint64_t keep_s = 3'155'760'000;  // a hundred years
-inline constexpr std::uint32_t listed = 1'000;          // streams in one answer
-inline constexpr std::uint32_t retention_rows = 32;     // entries and jobs that one step deletes
+inline constexpr std::uint32_t listed = 1'000;       // streams in one answer
+inline constexpr std::uint32_t retention_rows = 32;  // entries and jobs that one step deletes
 inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
 inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message
 inline constexpr std::uint64_t fetch_bytes = 1 * MiB;  // likewise; its first entry may exceed it

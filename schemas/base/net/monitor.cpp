@@ -34,9 +34,18 @@ ConnectionEvent::Kind kind_of(std::uint16_t event) {
 
 std::string detail_of(std::uint16_t event, std::uint32_t value) {
   if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) return "key refused";
-  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) return "the peer speaks another protocol";
+  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
+    if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) {
+      return "one side uses keys and the other does not";
+    }
+    if (value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC) {
+      return "the messages do not fit the keys, or were sent before";
+    }
+    return "the peer speaks another protocol";
+  }
   if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
-    return zmq_strerror(static_cast<int>(value));
+    return std::string("the peer left during it, perhaps because it uses no key (") +
+           zmq_strerror(static_cast<int>(value)) + ")";
   }
   return {};
 }
@@ -49,16 +58,30 @@ std::string_view name(ConnectionEvent::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+std::optional<Error> key_refusal(const ConnectionEvent& event) {
+  if (event.kind != ConnectionEvent::Kind::handshake_failed) return std::nullopt;
+  if (event.key_refused) {
+    return Error{Code::unauthorized, "the broker at " + event.endpoint + " refused the key",
+                 "ask its administrator to allow the key's public half (`millrace keys allow`)"};
+  }
+  if (!event.keys_mismatch) return std::nullopt;
+  return Error{Code::unauthorized,
+               "the broker at " + event.endpoint +
+                   " and this side do not agree on keys: one uses them and the other does not",
+               "give --key FILE for a broker with keys, and none for one without"};
+}
+
 void Monitor::Release::operator()(void* socket) const {
   zmq_socket_monitor(socket, nullptr, 0);
 }
 
-Result<Monitor> Monitor::watch(Context& context, Socket& socket) {
+Result<Monitor> Monitor::watch(Context& context, Socket& socket, Events which) {
   const std::string endpoint = "inproc://monitor-" + random_id();
-  constexpr int events = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_ACCEPTED |
-                         ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                         ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+  constexpr int failed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                          ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+  constexpr int all = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_ACCEPTED |
+                      ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | failed;
+  const int events = which == Events::all ? all : failed;
   // cppzmq's own monitor blocks; this one must wait in a Poller, together with other sockets.
   void* const watched = socket.handle().handle();
   if (zmq_socket_monitor(watched, endpoint.c_str(), events) != 0) {
@@ -83,7 +106,10 @@ Result<std::optional<ConnectionEvent>> Monitor::next() {
   std::uint32_t value = 0;
   std::memcpy(&event, frames[0].data(), sizeof event);
   std::memcpy(&value, frames[0].data() + 2, sizeof value);
-  return ConnectionEvent{kind_of(event), frames[1], detail_of(event, value)};
+  const bool mismatch = event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
+                        value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
+  return ConnectionEvent{kind_of(event), frames[1], detail_of(event, value),
+                         event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH, mismatch};
 }
 
 }  // namespace millrace::net

@@ -22,17 +22,25 @@ struct ConnectionEvent {
   Kind kind = Kind::other;
   std::string endpoint;
   std::string detail;  // why a handshake failed
+  bool key_refused = false;
+  bool keys_mismatch = false;  // one side uses keys and the other does not
 };
 std::string_view name(ConnectionEvent::Kind kind);
+// For a connecting socket: the error where the other side refused this side's key, or one side uses
+// keys and the other does not. ZeroMQ gives up then, so the caller must not wait.
+std::optional<Error> key_refusal(const ConnectionEvent& event);
 
 class Monitor {
  public:
   // Create it before the socket binds or connects, so that it misses nothing, and destroy it before
   // the socket.
-  static Result<Monitor> watch(Context& context, Socket& socket);
+  enum class Events : std::uint8_t { all, failed_handshakes };
+  static Result<Monitor> watch(Context& context, Socket& socket, Events events = Events::all);
   Monitor(Monitor&&) noexcept = default;
+  Monitor& operator=(Monitor&&) noexcept = default;
   ~Monitor();
   Result<std::optional<ConnectionEvent>> next();    // none: nothing new
+  void hand_over() { events_.hand_over(); }         // as Socket::hand_over
   const Socket& events() const { return events_; }  // to add to a Poller
 
  private:

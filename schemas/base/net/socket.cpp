@@ -14,10 +14,10 @@
 namespace millrace::net {
 namespace {
 
-constexpr std::array types = {zmq::socket_type::router, zmq::socket_type::dealer,
-                              zmq::socket_type::pub,    zmq::socket_type::sub,
-                              zmq::socket_type::push,   zmq::socket_type::pull,
-                              zmq::socket_type::pair};
+constexpr std::array types = {
+    zmq::socket_type::router, zmq::socket_type::dealer, zmq::socket_type::pub,
+    zmq::socket_type::sub,    zmq::socket_type::push,   zmq::socket_type::pull,
+    zmq::socket_type::pair,   zmq::socket_type::rep,    zmq::socket_type::xpub};
 
 std::unexpected<Error> failure(std::string_view what, int error) {
   const std::string message = std::string(what) + ": " + zmq_strerror(error);
@@ -81,6 +81,27 @@ auto uninterrupted(Call call) {
   }
 }
 
+// ZAP_ENFORCE_DOMAIN: without a ZAP handler nobody is admitted. Debian's header names the option
+// only among the drafts; its library has it.
+constexpr int zap_enforce_domain = 93;
+
+void configure_curve(zmq::socket_t& socket, const CurveKeys& keys) {
+  namespace option = zmq::sockopt;
+  if (!keys.server_key.empty()) {
+    socket.set(option::curve_serverkey, keys.server_key);
+    socket.set(option::curve_publickey, keys.public_key);
+    socket.set(option::curve_secretkey, keys.secret_key);
+    return;
+  }
+  socket.set(option::curve_server, true);
+  socket.set(option::curve_secretkey, keys.secret_key);
+  socket.set(option::zap_domain, zap_domain);
+  const int on = 1;
+  if (zmq_setsockopt(socket.handle(), zap_enforce_domain, &on, sizeof on) != 0) {
+    throw zmq::error_t();
+  }
+}
+
 void configure(zmq::socket_t& socket, Kind kind, const SocketOptions& options) {
   namespace option = zmq::sockopt;
   socket.set(option::linger, options.linger_ms);
@@ -96,6 +117,19 @@ void configure(zmq::socket_t& socket, Kind kind, const SocketOptions& options) {
   if (kind == Kind::router) socket.set(option::router_mandatory, true);
   if (kind == Kind::dealer || kind == Kind::push) socket.set(option::immediate, options.immediate);
   if (!options.routing_id.empty()) socket.set(option::routing_id, options.routing_id);
+  if (kind == Kind::xpub) socket.set(option::xpub_manual, 1);
+  if (!options.curve.empty()) configure_curve(socket, options.curve);
+}
+
+const char* property(zmq::message_t& message, const char* name) {
+  return zmq_msg_gets(message.handle(), name);  // cppzmq throws where the property is absent
+}
+
+void read_sender(zmq::message_t& message, Sender& sender) {
+  const char* user = property(message, "User-Id");
+  sender.user = user == nullptr ? "" : user;
+  const char* route = property(message, "Identity");  // the name that libzmq stores it under
+  sender.chose_route = route != nullptr && *route != '\0';
 }
 
 }  // namespace
@@ -182,7 +216,7 @@ Status Socket::send_frame(std::string_view frame) {
   return send_part(frame, false);
 }
 
-Result<std::optional<Frames>> Socket::receive() {
+Result<std::optional<Frames>> Socket::receive(Sender* sender) {
   MILLRACE_TRY(check_owner());
   Frames frames;
   std::size_t parts = 0;
@@ -194,6 +228,7 @@ Result<std::optional<Frames>> Socket::receive() {
       arrived = uninterrupted([&] { return handle_->recv(part, flags); }).has_value();
       if (!arrived) break;
       if (++parts <= frames_most) frames.push_back(part.to_string());  // others are only read
+      if (sender != nullptr) read_sender(part, *sender);
     } while (part.more());
   }));
   if (!arrived && parts == 0) return std::optional<Frames>();

@@ -43,7 +43,20 @@ class Context {
   std::unique_ptr<zmq::context_t> handle_;
 };
 
-enum class Kind : std::uint8_t { router, dealer, pub, sub, push, pull, pair };
+enum class Kind : std::uint8_t { router, dealer, pub, sub, push, pull, pair, rep, xpub };
+
+// The keys of a CURVE connection, each as 40 characters of Z85. Every connection of the socket is
+// then encrypted. Empty: plain connections.
+struct CurveKeys {
+  std::string public_key, secret_key;
+  // Of a connecting socket: the public key of the other side. Empty: this socket binds, and asks
+  // the ZAP handler of its context (inproc://zeromq.zap.01) about each peer. Without such a handler
+  // nobody is admitted.
+  std::string server_key;
+  bool empty() const { return secret_key.empty(); }
+};
+inline constexpr const char* zap_endpoint = "inproc://zeromq.zap.01";
+inline constexpr const char* zap_domain = "millrace";
 
 struct SocketOptions {
   int linger_ms = 1'000;                            // time that queued messages may outlive close()
@@ -58,11 +71,18 @@ struct SocketOptions {
   int reconnect_ms = 100;  // doubles up to reconnect_most_ms
   int reconnect_most_ms = 5'000;
   std::string routing_id = {};  // DEALER: empty lets the ROUTER choose one for this connection
+  CurveKeys curve = {};
 };
 
 // A message of one or more frames. On a ROUTER the first frame is the peer's routing id.
 using Frames = std::vector<std::string>;
 inline constexpr std::size_t frames_most = 8;
+
+// What the connection of a message is known by.
+struct Sender {
+  std::string user;          // the User-Id that the ZAP handler gave; empty: there are no keys
+  bool chose_route = false;  // the peer announced a routing id of its own
+};
 
 class Socket {
  public:
@@ -77,14 +97,14 @@ class Socket {
   Status connect(const std::string& endpoint);  // reconnects by itself after a loss
   Status disconnect(const std::string& endpoint);
   Result<std::string> last_endpoint() const;  // of the last bind, with its actual port
-  Status subscribe(std::string_view prefix);  // SUB
+  Status subscribe(std::string_view prefix);  // SUB; XPUB: the last peer that was received from
   Status unsubscribe(std::string_view prefix);
 
   Status send(const Frames& frames);
   Status send_frame(std::string_view frame);  // a message of one frame
   // None: nothing has arrived. Error too_large: a message with more than frames_most frames was
   // dropped.
-  Result<std::optional<Frames>> receive();
+  Result<std::optional<Frames>> receive(Sender* sender = nullptr);
 
   void hand_over() { owner_ = {}; }  // the next thread that uses it owns it; synchronize outside
   zmq::socket_t& handle() const { return *handle_; }

@@ -306,30 +306,28 @@ TEST(AccessTest, AChangeOfRolesOrTenantEndsTheSessionToo) {
   EXPECT_EQ(world.ask_as<StatusAnswer>("b", StatusRequest{}).counts.queued, 1u);
 }
 
+TEST(AccessTest, TheSessionsOfATenantAreLimitedAndTheRefusalSaysSo) {
+  CoreConfig config = Tenants::config(Tenants::grants());
+  config.sessions_per_tenant = 2;
+  World world(config);
+  for (const std::string name : {"a1", "a2", "a3"}) world.keys[World::client(name)] = "key of a";
+  world.keys[World::client("b")] = "key of b";
+  world.join_client("a1");
+  world.join_client("a2");
+  world.say(World::client("a3"), Hello{}, 1);
+  const auto refused = world.take<Refused>(World::client("a3"));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].error.code, Code::overloaded);
+  EXPECT_NE(refused[0].error.message.find("tenant A has 2 sessions"), std::string::npos);
+  world.say(World::client("b"), Hello{}, 1);
+  EXPECT_EQ(world.take<Welcome>(World::client("b")).size(), 1u);
+}
+
 TEST(AccessTest, AnotherKeyOnTheSameRouteHasNoSession) {
   Tenants world;
   world.keys[World::client("a")] = "key of b";
   world.say(World::client("a"), fetch("results"), 2);
   EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message);
-}
-
-TEST(AccessToStreams, OnlyAnAdministratorOfTheTenantChangesThem) {
-  auto grants = Tenants::grants();
-  grants.push_back(grant("admin", "A", {KeyRole::admin}));
-  Tenants world;
-  world.reconfigure(Tenants::config(grants));
-  world.keys[World::client("admin")] = "key of admin";
-  world.restart();
-  for (const std::string name : {"a", "b", "admin"}) world.join_client(name);
-  world.complete("a", "job");
-  for (const Message& change : std::vector<Message>{Trim{"results", 2}, Keep{"results", {1, 1, 1}},
-                                                    Remove{"results", ""}}) {
-    EXPECT_EQ(world.ask_as<Refused>("a", change).error.code, Code::unauthorized);
-  }
-  EXPECT_EQ(world.ask_as<StreamsAnswer>("a", StreamsRequest{}).streams.size(), 1u);
-  EXPECT_TRUE(world.ask_as<StreamsAnswer>("b", StreamsRequest{}).streams.empty());
-  EXPECT_EQ(world.ask_as<Refused>("b", CursorsRequest{"results"}).error.code, Code::not_found);
-  EXPECT_EQ(world.ask_as<StreamChanged>("admin", Trim{"results", 2}).stream.first, 2u);
 }
 
 }  // namespace
