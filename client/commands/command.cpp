@@ -202,6 +202,9 @@ void add_broker_flags(CLI::App& app, BrokerFlags& flags) {
       ->type_name("ADDR")
       ->envname("MILLRACE_BROKER")
       ->capture_default_str();
+  app.add_option("--key", flags.key, "file with the key, for a broker with keys [none]")
+      ->type_name("FILE")
+      ->envname(key_variable);
   app.add_option("--timeout", flags.timeout_s, "time to wait for the broker")
       ->type_name("SEC")
       ->check(CLI::Range(1, 86'400))
@@ -213,6 +216,7 @@ Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Cl
   SessionOptions options;
   options.endpoint = flags.endpoint;
   options.name = session_name();
+  MILLRACE_ASSIGN(options.key, key_for(flags.key, flags.endpoint));
   options.on_event = [json](const LinkEvent& event) { print_event(event, json); };
   return Session::open(std::move(options), clock);
 }

@@ -36,14 +36,13 @@ void add_results_command(CLI::App& app, Invocation& invocation);
 void add_status_command(CLI::App& app, Invocation& invocation);
 void add_cancel_command(CLI::App& app, Invocation& invocation);
 void add_retry_command(CLI::App& app, Invocation& invocation);
-void add_streams_command(CLI::App& app, Invocation& invocation);
-void add_cursors_command(CLI::App& app, Invocation& invocation);
 void add_tokenize_command(CLI::App& app, Invocation& invocation);
 void add_score_command(CLI::App& app, Invocation& invocation);
 void add_fidelity_command(CLI::App& app, Invocation& invocation);
 void add_calibrate_command(CLI::App& app, Invocation& invocation);
 void add_convert_command(CLI::App& app, Invocation& invocation);
 void add_errors_command(CLI::App& app, Invocation& invocation);
+void add_keys_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal
 // Makes a message safe for a terminal: control characters that came from the input (escape
@@ -81,9 +80,10 @@ bool interrupted();
 // ---- brokers
 struct BrokerFlags {
   std::string endpoint = net::local_endpoint(net::clients_socket);
+  std::string key;  // a key file; empty: none
   std::uint32_t timeout_s = 10;
 };
-// Adds --broker (or MILLRACE_BROKER) and --timeout.
+// Adds --broker (or MILLRACE_BROKER), --key (or MILLRACE_KEY) and --timeout.
 void add_broker_flags(CLI::App& app, BrokerFlags& flags);
 // Opens a session that reports on standard error when the broker is away and back.
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,

@@ -55,14 +55,13 @@ int main(int argc, char** argv) {
   client::add_status_command(app, invocation);
   client::add_cancel_command(app, invocation);
   client::add_retry_command(app, invocation);
-  client::add_streams_command(app, invocation);
-  client::add_cursors_command(app, invocation);
   client::add_tokenize_command(app, invocation);
   client::add_score_command(app, invocation);
   client::add_fidelity_command(app, invocation);
   client::add_calibrate_command(app, invocation);
   client::add_convert_command(app, invocation);
   client::add_errors_command(app, invocation);
+  client::add_keys_command(app, invocation);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

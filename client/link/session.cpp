@@ -120,7 +120,7 @@ Status BrokerSession::welcomed(Welcome welcome) {
                        .away_ms = static_cast<std::uint64_t>(now() - heard_us_) / us_per_ms});
   }
   if (!welcome_.doorbell.empty()) {
-    MILLRACE_TRY(socket_->connect_doorbell(welcome_.doorbell, streams_));
+    MILLRACE_TRY(socket_->connect_doorbell(welcome_.doorbell, welcome_.doorbell_prefix, streams_));
   }
   for (auto& [stream, question] : watched_) {
     ask_to_watch(stream, question);
@@ -203,6 +203,9 @@ Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answ
   }
   BrokerSocket::Happened happened;
   MILLRACE_TRY(socket_->wait(timeout_ms, happened));
+  if (happened.refused) {
+    return fail(*std::move(happened.refused));
+  }
   for (const std::string& frame : happened.frames) {
     MILLRACE_ASSIGN(Envelope envelope, decode_envelope(frame));
     MILLRACE_TRY(take(std::move(envelope), answers));
@@ -219,7 +222,7 @@ Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answ
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(SessionOptions options, const Clock& clock) {
-  MILLRACE_ASSIGN(auto socket, BrokerSocket::open());
+  MILLRACE_ASSIGN(auto socket, BrokerSocket::open(options.key));
   return open(std::move(options), clock, std::move(socket));
 }
 

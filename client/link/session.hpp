@@ -6,7 +6,8 @@
 //
 // Only poll() blocks, for at most the time it is given. Commands wait in an EventLoop
 // (event_loop.hpp), which calls it.
-// Errors: unreachable (bad endpoint), the broker's refusal of a hello, malformed_frame.
+// Errors: unreachable (bad endpoint), the broker's refusal of a hello or of the key (unauthorized),
+// malformed_frame.
 // Thread safety: one thread.
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,7 @@ struct LinkEvent {
 struct SessionOptions {
   std::string endpoint;               // "tcp://127.0.0.1:5551", "ipc:///run/millrace/client"
   std::string name;                   // for people: host and process
+  KeyPair key{};                      // for a broker with keys; empty: none
   std::uint32_t greeting_ms = 1'000;  // first wait for a Welcome; doubles up to the next
   std::uint32_t greeting_max_ms = 8'000;
   std::uint32_t answer_ms = 30'000;  // a question this old means that the broker is away

@@ -13,11 +13,12 @@ namespace {
 
 constexpr std::size_t frames_at_once = 256;
 
-net::SocketOptions options() {
+net::SocketOptions options(const KeyPair& key) {
   net::SocketOptions chosen;
   chosen.linger_ms = 0;      // the session repeats unanswered questions on the next connection
   chosen.immediate = false;  // the hello may wait for the connection
   chosen.reconnect_most_ms = 1'000;
+  chosen.curve = {key.public_key, key.secret_key, key.broker_key};
   return chosen;
 }
 
@@ -28,35 +29,50 @@ struct Connection {
   net::Monitor monitor;
 };
 
+// A broker that listens on all interfaces names its doorbell 0.0.0.0: it is on the host that the
+// client reached the broker at.
+std::string reachable(const std::string& endpoint, const std::string& broker) {
+  for (const std::string any : {"tcp://0.0.0.0:", "tcp://[::]:"}) {
+    if (!endpoint.starts_with(any) || !broker.starts_with("tcp://")) continue;
+    return broker.substr(0, broker.rfind(':') + 1) + endpoint.substr(any.size());
+  }
+  return endpoint;
+}
+
 class NetBrokerSocket final : public BrokerSocket {
  public:
+  explicit NetBrokerSocket(KeyPair key) : key_(std::move(key)) {}
+
   Status connect(const std::string& endpoint) override {
     poller_.reset();
     bell_.reset();
     connection_.reset();
-    MILLRACE_ASSIGN(net::Socket dealer, net::Socket::open(context_, net::Kind::dealer, options()));
+    MILLRACE_ASSIGN(net::Socket dealer,
+                    net::Socket::open(context_, net::Kind::dealer, options(key_)));
     MILLRACE_ASSIGN(net::Monitor monitor, net::Monitor::watch(context_, dealer));
     connection_.emplace(std::move(dealer), std::move(monitor));
     poller_.emplace();
     poller_->add(connection_->dealer);
     poller_->add(connection_->monitor.events());
     MILLRACE_TRY(net::prepare_endpoint(endpoint));
+    broker_ = endpoint;
     return connection_->dealer.connect(endpoint);
   }
 
-  Status connect_doorbell(const std::string& endpoint,
+  Status connect_doorbell(const std::string& endpoint, const std::string& prefix,
                           const std::vector<std::string>& streams) override {
-    MILLRACE_ASSIGN(net::Socket bell, net::Socket::open(context_, net::Kind::sub, options()));
+    prefix_ = prefix;
+    MILLRACE_ASSIGN(net::Socket bell, net::Socket::open(context_, net::Kind::sub, options(key_)));
     bell_.emplace(std::move(bell));
     for (const std::string& stream : streams) {
-      MILLRACE_TRY(bell_->subscribe(stream));
+      MILLRACE_TRY(bell_->subscribe(prefix_ + stream));
     }
     poller_->add(*bell_);
-    return bell_->connect(endpoint);
+    return bell_->connect(reachable(endpoint, broker_));
   }
 
   Status subscribe(const std::string& stream) override {
-    return bell_ ? bell_->subscribe(stream) : Status();
+    return bell_ ? bell_->subscribe(prefix_ + stream) : Status();
   }
 
   Result<bool> send(const std::string& frame) override {
@@ -86,6 +102,7 @@ class NetBrokerSocket final : public BrokerSocket {
       if (!event) {
         break;
       }
+      if (!happened.refused) happened.refused = net::key_refusal(*event);
       happened.lost = happened.lost || event->kind == net::ConnectionEvent::Kind::disconnected;
     }
     return receive_bells(happened);
@@ -98,14 +115,19 @@ class NetBrokerSocket final : public BrokerSocket {
       if (!received) {
         break;
       }
-      if (!received->empty() &&
-          (happened.bells.empty() || happened.bells.back() != received->front())) {
-        happened.bells.push_back(std::move(received->front()));
+      if (received->empty() || !received->front().starts_with(prefix_)) {
+        continue;
+      }
+      std::string stream = received->front().substr(prefix_.size());
+      if (happened.bells.empty() || happened.bells.back() != stream) {
+        happened.bells.push_back(std::move(stream));
       }
     }
     return {};
   }
 
+  const KeyPair key_;
+  std::string broker_, prefix_;  // the endpoint; what begins each topic of the doorbell
   net::Context context_;
   std::optional<Connection> connection_;
   std::optional<net::Socket> bell_;
@@ -114,8 +136,8 @@ class NetBrokerSocket final : public BrokerSocket {
 
 }  // namespace
 
-Result<std::unique_ptr<BrokerSocket>> BrokerSocket::open() {
-  return std::make_unique<NetBrokerSocket>();
+Result<std::unique_ptr<BrokerSocket>> BrokerSocket::open(const KeyPair& key) {
+  return std::make_unique<NetBrokerSocket>(key);
 }
 
 }  // namespace millrace::client

@@ -4,21 +4,24 @@
 // Errors: unreachable (the endpoint is invalid), io_error. Thread safety: one thread.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "schemas/base/error.hpp"
+#include "schemas/keys/key_file.hpp"
 
 namespace millrace::client {
 
 class BrokerSocket {
  public:
-  static Result<std::unique_ptr<BrokerSocket>> open();
+  static Result<std::unique_ptr<BrokerSocket>> open(const KeyPair& key = {});  // empty: no key
   virtual ~BrokerSocket() = default;
 
   // Drops the last connection with everything that was queued on it, and opens another.
   virtual Status connect(const std::string& endpoint) = 0;
-  virtual Status connect_doorbell(const std::string& endpoint,
+  // `prefix` comes before the stream's name in each topic.
+  virtual Status connect_doorbell(const std::string& endpoint, const std::string& prefix,
                                   const std::vector<std::string>& streams) = 0;
   virtual Status subscribe(const std::string& stream) = 0;
 
@@ -27,6 +30,7 @@ class BrokerSocket {
     std::vector<std::string> frames;
     std::vector<std::string> bells;  // stream names
     bool lost = false;               // the connection broke
+    std::optional<Error> refused{};  // the broker refused the key, or wants one
   };
   virtual Status wait(std::uint32_t timeout_ms, Happened& happened) = 0;
 };

@@ -16,22 +16,26 @@ constexpr int frames_at_once = 256;
 }  // namespace
 
 Result<std::unique_ptr<Link>> Link::open(net::Context& context, const std::string& broker,
-                                         SessionOptions options, Executor& executor,
-                                         const Clock& clock) {
+                                         const net::CurveKeys& keys, SessionOptions options,
+                                         Executor& executor, const Clock& clock) {
   MILLRACE_ASSIGN(auto waker, net::Waker::create());
   MILLRACE_TRY(net::prepare_endpoint(broker));
-  MILLRACE_ASSIGN(net::Socket socket, net::Socket::open(context, net::Kind::dealer));
+  MILLRACE_ASSIGN(net::Socket socket,
+                  net::Socket::open(context, net::Kind::dealer, {.curve = keys}));
+  MILLRACE_ASSIGN(net::Monitor monitor,
+                  net::Monitor::watch(context, socket, net::Monitor::Events::failed_handshakes));
   MILLRACE_TRY(socket.connect(broker));
   log_info("connecting to the broker", {{"broker", broker}, {"name", options.name}});
-  return std::unique_ptr<Link>(
-      new Link(std::move(socket), std::move(waker), std::move(options), executor, clock));
+  return std::unique_ptr<Link>(new Link(std::move(socket), std::move(monitor), std::move(waker),
+                                        std::move(options), executor, clock));
 }
 
-Link::Link(net::Socket socket, std::unique_ptr<net::Waker> waker, SessionOptions options,
-           Executor& executor, const Clock& clock)
+Link::Link(net::Socket socket, net::Monitor monitor, std::unique_ptr<net::Waker> waker,
+           SessionOptions options, Executor& executor, const Clock& clock)
     : executor_(executor),
       clock_(clock),
       socket_(std::move(socket)),
+      monitor_(std::move(monitor)),
       waker_(std::move(waker)),
       session_(std::move(options), executor, clock) {
   executor.on_change([w = waker_.get()] { w->wake(); });
@@ -72,9 +76,19 @@ Status Link::receive() {
   return {};
 }
 
+// ZeroMQ does not connect again after such a refusal, so that the engine would wait for ever.
+Status Link::check_refusal() {
+  while (true) {
+    MILLRACE_ASSIGN(const auto event, monitor_.next());
+    if (!event) return {};
+    if (auto refusal = net::key_refusal(*event)) return fail(*std::move(refusal));
+  }
+}
+
 Status Link::run() {
   net::Poller poller;
   const std::size_t socket_place = poller.add(socket_);
+  poller.add(monitor_.events());
   const std::size_t waker_place = poller.add(*waker_);
   int stops_seen = 0;
   std::int64_t give_up_us = 0;
@@ -91,6 +105,7 @@ Status Link::run() {
     poller.watch_writable(socket_place, blocked);
     const std::int64_t due_ms = (session_.due_us() - now + 999) / 1'000;
     MILLRACE_TRY(poller.wait(std::clamp<std::int64_t>(due_ms, 0, longest_wait_ms)));
+    MILLRACE_TRY(check_refusal());
     if (poller.readable(waker_place)) waker_->drain();
     if (poller.readable(socket_place)) MILLRACE_TRY(receive());
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine/worker/session.hpp"
+#include "schemas/base/net/monitor.hpp"
 #include "schemas/base/net/poller.hpp"
 #include "schemas/base/net/socket.hpp"
 
@@ -16,9 +17,10 @@ namespace millrace::worker {
 
 class Link {
  public:
+  // `keys` empty: plain connections.
   static Result<std::unique_ptr<Link>> open(net::Context& context, const std::string& broker,
-                                            SessionOptions options, Executor& executor,
-                                            const Clock& clock);
+                                            const net::CurveKeys& keys, SessionOptions options,
+                                            Executor& executor, const Clock& clock);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -29,14 +31,17 @@ class Link {
   void stop() noexcept;
 
  private:
-  Link(net::Socket socket, std::unique_ptr<net::Waker> waker, SessionOptions options,
-       Executor& executor, const Clock& clock);
+  Link(net::Socket socket, net::Monitor monitor, std::unique_ptr<net::Waker> waker,
+       SessionOptions options, Executor& executor, const Clock& clock);
   Result<bool> flush();  // true: the socket is full, and frames remain
   Status receive();
 
   Executor& executor_;
   const Clock& clock_;
+  Status check_refusal();  // an error when the broker refused the key
+
   net::Socket socket_;
+  net::Monitor monitor_;  // of the socket
   std::unique_ptr<net::Waker> waker_;
   Session session_;
   std::atomic<int> stops_{0};

@@ -106,6 +106,7 @@ void Session::welcomed(const Welcome& welcome) {
 
 void Session::refused(std::uint64_t id, const Refused& refused) {
   if (state_ == State::joined) {
+    if (refused.error.code == Code::unauthorized) return finish(fail(refused.error));
     if (refused.error.code != Code::unexpected_message)
       return log_warn("the broker refused a message", refused.error);
     // The broker has restarted and knows no session of ours: say hello.

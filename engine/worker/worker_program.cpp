@@ -12,6 +12,7 @@
 #include "engine/worker/parent_watch.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
+#include "schemas/keys/key_file.hpp"
 
 namespace millrace::worker {
 namespace {
@@ -50,6 +51,9 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
   app.add_option("--broker", flags.broker, "the broker's endpoint for engines")
       ->type_name("ADDR")
       ->capture_default_str();
+  app.add_option("--key", flags.key, "file with this engine's key, for a broker with keys [none]")
+      ->type_name("FILE")
+      ->envname(key_variable);
   app.add_option("--name", flags.name, "name of this engine in status and logs [host:process]")
       ->type_name("NAME");
   app.add_option("--drain-timeout", flags.drain_timeout_s,
@@ -64,6 +68,7 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
 Status begin_program(const ProgramFlags& flags) {
   MILLRACE_TRY(set_up_log(flags.log));
   MILLRACE_TRY(net::prepare_endpoint(flags.broker));  // before the slow load of a model
+  MILLRACE_TRY(key_for(flags.key, flags.broker));
   if (flags.die_with_parent) MILLRACE_TRY(die_with_parent());
   return {};
 }
@@ -76,7 +81,10 @@ int serve(const ProgramFlags& flags, const char* software, Executor& executor) {
   options.software = software;
   options.instance = random_id();
   options.drain_timeout_ms = flags.drain_timeout_s * 1'000;
-  auto link = Link::open(context, flags.broker, std::move(options), executor, clock);
+  const auto key = key_for(flags.key, flags.broker);
+  if (!key) return report(software, key.error());
+  auto link = Link::open(context, flags.broker, {key->public_key, key->secret_key, key->broker_key},
+                         std::move(options), executor, clock);
   if (!link) return report(software, link.error());
   handle_signals(link->get());
   const Status ended = (*link)->run();

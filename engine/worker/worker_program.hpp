@@ -14,6 +14,7 @@ namespace millrace::worker {
 
 struct ProgramFlags {
   std::string broker = net::local_endpoint(net::engines_socket);
+  std::string key;   // a key file; empty: none
   std::string name;  // empty: host name and process id
   std::uint32_t drain_timeout_s = 30;
   bool die_with_parent = false;

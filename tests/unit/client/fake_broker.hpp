@@ -79,7 +79,8 @@ class FakeSocket final : public BrokerSocket {
     broker_.frames.clear();
     return {};
   }
-  Status connect_doorbell(const std::string&, const std::vector<std::string>&) override {
+  Status connect_doorbell(const std::string&, const std::string&,
+                          const std::vector<std::string>&) override {
     return {};
   }
   Status subscribe(const std::string&) override { return {}; }

@@ -98,7 +98,7 @@ TEST(Link, RunsJobsOverInprocAndDrains) {
   executor.answer_at_once();
   const SystemClock clock;
   ScriptedBroker broker(context, "inproc://engines", "b1");
-  auto link = Link::open(context, "inproc://engines", session_options(), executor, clock);
+  auto link = Link::open(context, "inproc://engines", {}, session_options(), executor, clock);
   ASSERT_TRUE(link) << link.error().text();
   Status ended;
   std::thread thread([&] { ended = (*link)->run(); });
@@ -128,7 +128,7 @@ TEST(Link, ComesBackToANewBrokerWithItsResults) {
   executor.answer_at_once();
   const SystemClock clock;
   auto link =
-      Link::open(context, endpoint, session_options(), executor, clock);  // before there is one
+      Link::open(context, endpoint, {}, session_options(), executor, clock);  // before there is one
   ASSERT_TRUE(link) << link.error().text();
   Status ended;
   std::thread thread([&] { ended = (*link)->run(); });
@@ -154,7 +154,7 @@ TEST(Link, StopsWithoutABroker) {
   net::Context context;
   FakeExecutor executor;
   const SystemClock clock;
-  auto link = Link::open(context, "tcp://127.0.0.1:1", session_options(), executor, clock);
+  auto link = Link::open(context, "tcp://127.0.0.1:1", {}, session_options(), executor, clock);
   ASSERT_TRUE(link) << link.error().text();
   (*link)->stop();
   EXPECT_TRUE((*link)->run());
@@ -164,7 +164,7 @@ TEST(Link, AnEndpointThatCannotBeIsRefused) {
   net::Context context;
   FakeExecutor executor;
   const SystemClock clock;
-  const auto link = Link::open(context, "nonsense", session_options(), executor, clock);
+  const auto link = Link::open(context, "nonsense", {}, session_options(), executor, clock);
   ASSERT_FALSE(link);
   EXPECT_EQ(link.error().code, Code::usage);
 }
