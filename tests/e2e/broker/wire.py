@@ -64,9 +64,11 @@ class Broker:
 class Peer:
     """A DEALER session: `say` sends a message, `ask` also waits for the answer of the same id."""
 
-    def __init__(self, context, endpoint, **hello):
+    def __init__(self, context, endpoint, key=None, **hello):
         self.socket = context.socket(zmq.DEALER)
         self.socket.linger = 0
+        if key:
+            key.secure(self.socket)
         self.socket.connect(endpoint)
         self.hello = hello
         self.next_id = 1

@@ -101,11 +101,11 @@ class Broker:
         self.processes = []
         self.broker = None
 
-    def start(self, *options):
+    def start(self):
         self.broker = subprocess.Popen(
             [program("millrace-broker"), "--ledger", str(self.folder / "ledger"), "--listen",
              self.clients, "--listen-engines", self.engines, "--listen-doorbell",
-             f"ipc://{self.folder}/bell", "--lease-ms", "3000", *options],
+             f"ipc://{self.folder}/bell", "--lease-ms", "3000"],
             stdout=subprocess.DEVNULL, stderr=open(self.folder / "broker.log", "ab"))
         self.processes.append(self.broker)
         self.millrace("status", expect=0)

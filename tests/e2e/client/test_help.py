@@ -46,7 +46,7 @@ EVERY = [("millrace-engine",), ("millrace-broker",), ("millrace",),
 
 
 def test_the_list_of_commands_has_a_line_for_each():
-    assert len(commands()) == 14
+    assert len(commands()) == 12
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)

@@ -1,0 +1,338 @@
+"""Keys on real sockets: who is admitted, what the broker counts and logs, and when it ends."""
+import os
+import pathlib
+import socket as sockets
+import subprocess
+import threading
+
+import pytest
+import zmq
+from keyed import MILLRACE, Key, KeyedBroker, Keys, handshake
+from patience import PATIENCE_S
+from wire import BUILD, PROGRAM, ROOT, Peer, job
+
+ENDPOINTS = {"clients": zmq.DEALER, "engines": zmq.DEALER, "doorbell": zmq.SUB, "push": zmq.PUSH}
+MANUAL = ("Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs")
+
+
+@pytest.fixture
+def keys(tmp_path):
+    keys = Keys(tmp_path)
+    keys.one, keys.two = (keys.new(name, "a", "submit,read") for name in ("one", "two"))
+    return keys
+
+
+@pytest.fixture
+def broker(tmp_path, keys):
+    broker = KeyedBroker(tmp_path, keys)
+    yield broker
+    broker.close()
+
+
+def client(context, broker, key):
+    peer = Peer(context, broker.endpoint("clients"), key, role="client", name="test")
+    peer.join()
+    return peer
+
+
+def refusals(broker):
+    return [line for line in broker.told().splitlines() if "a connection was refused" in line]
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_a_key_that_is_not_allowed_is_refused_counted_and_logged_once(name, keys, broker, context):
+    stranger = keys.stranger()
+    for _ in range(5):
+        assert handshake(context, broker.endpoint(name), stranger, ENDPOINTS[name]) == "key refused"
+    assert broker.end()["refused_connections"] == 5
+    assert len(refusals(broker)) == 1 and stranger.public in refusals(broker)[0]
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_a_peer_without_a_key_is_refused_counted_and_logged(name, broker, context):
+    for _ in range(5):
+        # Whoever notices first ends it: the peer says protocol, the broker closes the connection.
+        assert handshake(context, broker.endpoint(name), None, ENDPOINTS[name]) in (
+            "protocol", "no detail")
+    assert broker.end()["refused_connections"] == 5
+    assert 1 <= len(refusals(broker)) <= 2  # the broker sees a mismatch, or that the peer left
+
+
+def test_a_peer_that_expects_another_broker_is_refused(keys, broker, context, tmp_path):
+    key = keys.one
+    (tmp_path / "other").mkdir()
+    wrong = Key(key.path, broker=Keys(tmp_path / "other").own.public)
+    assert handshake(context, broker.endpoint("clients"), wrong) != "admitted"
+    assert handshake(context, broker.endpoint("clients"), key) == "admitted"
+    assert broker.end()["refused_connections"] >= 1
+    assert len(refusals(broker)) == 1
+
+
+def test_a_revoked_key_loses_its_session_and_is_not_admitted_again(keys, broker, context):
+    key, other = keys.one, keys.two
+    one, two = client(context, broker, key), client(context, broker, other)
+    one.ask("submit", jobs=[job("a")])
+    keys.revoke("one")
+    assert "revoked" in one.wait("goodbye")["reason"]
+    for kind, body in (("fetch", {"stream": "results"}), ("hello", one.hello),
+                       ("submit", {"jobs": [job("b")]})):
+        answer, said = one.ask(kind, **body)
+        assert (answer, said["error"]["code"]) == ("refused", "unauthorized"), kind
+    assert handshake(context, broker.endpoint("clients"), key) == "key refused"
+    assert two.ask("status_request")[1]["counts"]["queued"] == 1
+    counts = broker.end()
+    assert counts["unauthorized"] == 3 and counts["refused_connections"] >= 1
+    assert broker.told().count("a key that was revoked was refused") == 1
+
+
+def test_the_broker_ends_when_nobody_checks_keys_any_more(keys, tmp_path, context):
+    library = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "tests" / "libzap_dies.so"
+    assert library.exists(), "build the target zap_dies"
+    flag = tmp_path / "zap-dies"
+    key = keys.one
+    broker = KeyedBroker(tmp_path, keys, environment={
+        **os.environ, "LD_PRELOAD": str(library), "ZAP_DIES": str(flag)})
+    try:
+        client(context, broker, key)
+        flag.touch()
+        assert handshake(context, broker.endpoint("clients"), key) != "admitted"
+        assert broker.process.wait(PATIENCE_S) == 1
+        assert "the thread that checks keys has ended" in broker.told()
+    finally:
+        broker.close()
+
+
+class Recorder(threading.Thread):
+    """A proxy for one connection that keeps what the client sends."""
+
+    def __init__(self, endpoint):
+        super().__init__(daemon=True)
+        self.target = ("127.0.0.1", int(endpoint.rsplit(":", 1)[1]))
+        self.listener = sockets.create_server(("127.0.0.1", 0))
+        self.endpoint = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.sent = b""
+        self.start()
+
+    def run(self):
+        near, _ = self.listener.accept()
+        self.far = sockets.create_connection(self.target)
+        back = threading.Thread(target=self.copy, args=(self.far, near, False), daemon=True)
+        back.start()
+        self.copy(near, self.far, True)
+
+    def copy(self, source, to, keep):
+        try:
+            while data := source.recv(65536):
+                if keep:
+                    self.sent += data
+                to.sendall(data)
+        except OSError:
+            pass
+
+
+def closed_by_broker(connection):
+    connection.settimeout(PATIENCE_S)
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_recorded_bytes_of_a_session_are_worth_nothing(keys, broker, context):
+    key = keys.one
+    recorder = Recorder(broker.endpoint("clients"))
+    peer = Peer(context, recorder.endpoint, key, role="client", name="recorded")
+    peer.join()
+    assert peer.ask("submit", jobs=[job("a")])[0] == "submitted"
+    again = sockets.create_connection(recorder.target)
+    try:
+        again.sendall(recorder.sent)
+    except ConnectionError:
+        pass
+    assert closed_by_broker(again)
+    # The last frame once more, on its own connection: the broker ends the connection.
+    before = len(recorder.sent)
+    peer.ask("cancel", jobs=["a"])
+    recorder.far.sendall(recorder.sent[before:])
+    fresh = client(context, broker, key)
+    counts = fresh.ask("status_request", job="a")[1]["counts"]
+    assert counts["cancelled"] == 1 and sum(counts.values()) == 1
+    assert broker.end()["refused_connections"] >= 1
+    assert len(refusals(broker)) >= 1
+
+
+def test_a_flood_of_bad_handshakes_keeps_nobody_waiting_for_ever(keys, broker, context):
+    key = keys.one
+    stranger = keys.stranger()
+    stop, tries = threading.Event(), []
+
+    def flood():
+        mine = zmq.Context()
+        while not stop.is_set():
+            tries.append(handshake(mine, broker.endpoint("clients"), stranger))
+        mine.term()
+
+    attackers = [threading.Thread(target=flood) for _ in range(8)]
+    for attacker in attackers:
+        attacker.start()
+    peer = client(context, broker, key)
+    done = 0
+    while len(tries) < 300:  # as long as the flood goes on, old and new sessions are served
+        assert peer.ask("submit", jobs=[job(f"j{done}")])[0] == "submitted"
+        client(context, broker, key).socket.close(0)
+        done += 1
+    stop.set()
+    for attacker in attackers:
+        attacker.join(PATIENCE_S)
+    assert set(tries) == {"key refused"} and done > 0
+    assert peer.ask("status_request")[1]["counts"]["queued"] == done
+    assert broker.end()["refused_connections"] >= len(tries)
+    assert len(refusals(broker)) == 1
+
+
+def test_no_secret_is_in_the_log_or_in_an_answer(keys, tmp_path, context):
+    key, engine = keys.one, keys.new("engine", "*", "work")
+    broker = KeyedBroker(tmp_path, keys)
+    try:
+        client(context, broker, key)
+        worker = Peer(context, broker.endpoint("engines"), engine, role="engine", name="e",
+                      instance="i", model="m")
+        worker.join()
+        handshake(context, broker.endpoint("clients"), keys.stranger())
+        keys.revoke("one")
+        broker.end()
+        shown = broker.told() + keys.run("ls", "--keys", keys.folder) + \
+            keys.run("ls", "--keys", keys.folder, "--json")
+        for secret in (keys.own.secret, key.secret, engine.secret):
+            assert secret not in shown and secret[:12] not in shown
+    finally:
+        broker.close()
+
+
+def refused_start(tmp_path, *options):
+    done = subprocess.run([PROGRAM, "--ledger", tmp_path / "l", "--listen", "tcp://127.0.0.1:*",
+                           "--listen-engines", "tcp://127.0.0.1:*", "--listen-doorbell", "",
+                           *options], capture_output=True, text=True, timeout=PATIENCE_S,
+                          check=False)
+    assert done.returncode in (2, 3) and "ready" not in done.stdout
+    return done.stderr
+
+
+def test_the_broker_refuses_to_start_with_unusable_keys(keys, tmp_path):
+    assert "not_found" in refused_start(tmp_path, "--keys", tmp_path / "none") or \
+        "cannot open" in refused_start(tmp_path, "--keys", tmp_path / "none")
+    own = keys.folder / "broker.key"
+    own.chmod(0o640)
+    assert "others may read" in refused_start(tmp_path, "--keys", keys.folder)
+    own.chmod(0o600)
+    text = own.read_text()
+    other = Key(tmp_path / "x.key") if (tmp_path / "x.key").exists() else keys.stranger("x")
+    own.write_text(text.replace(keys.own.secret, other.secret))
+    assert "do not belong together" in refused_start(tmp_path, "--keys", keys.folder)
+    own.write_text(f"public {MANUAL[0]}\nsecret {MANUAL[1]}\n")
+    said = refused_start(tmp_path, "--keys", keys.folder)
+    assert "manual" in said and MANUAL[1] not in said
+    own.write_text("public nonsense\n")
+    assert "line 1" in refused_start(tmp_path, "--keys", keys.folder)
+    own.write_text(text)
+    allowed = keys.folder / "allowed"
+    allowed.chmod(0o666)
+    assert "others may write" in refused_start(tmp_path, "--keys", keys.folder)
+    allowed.chmod(0o600)
+    for line, said in ((f"a t read {MANUAL[0]}", "manual"), ("a t read", "3 words"),
+                       (f"a t fly {other.public}", "no role"),
+                       (f"a * read {other.public}", "every"),
+                       (f"a t read {other.public}\nb t read {other.public}", "line 2")):
+        allowed.write_text(line + "\n")
+        assert said in refused_start(tmp_path, "--keys", keys.folder), line
+
+
+def test_a_broken_list_leaves_the_one_before_in_force(keys, broker, context):
+    key = keys.one
+    allowed = keys.folder / "allowed"
+    good = allowed.read_text()
+    allowed.write_text("nonsense\n")
+    while "cannot be used" not in broker.told():
+        pass
+    peer = client(context, broker, key)
+    allowed.write_text(good.replace("submit,read", "read"))
+    assert "changed" in peer.wait("goodbye")["reason"]
+
+
+def test_with_keys_the_broker_listens_to_other_machines(keys, tmp_path):
+    process = subprocess.Popen(
+        [PROGRAM, "--ledger", tmp_path / "l", "--keys", keys.folder, "--listen", "tcp://0.0.0.0:*",
+         "--listen-engines", "tcp://0.0.0.0:*", "--listen-doorbell", "tcp://0.0.0.0:*"],
+        stdout=subprocess.PIPE, text=True)
+    try:
+        first = process.stdout.readline().split()
+        assert first[0] == "clients" and first[1].startswith("tcp://0.0.0.0:")
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_commands_take_a_key_file(keys, broker, tmp_path, context):
+    key = keys.one
+    (tmp_path / "jobs.jsonl").write_text('{"prompt": "x", "model": "*"}\n')
+
+    def run(*words, key_file=None, variable=None):
+        environment = {**os.environ, **({"MILLRACE_KEY": str(variable)} if variable else {})}
+        return subprocess.run(
+            [MILLRACE, *words, "--broker", broker.endpoint("clients"),
+             *(["--key", str(key_file)] if key_file else [])],
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment)
+
+    assert run("submit", str(tmp_path / "jobs.jsonl"), key_file=key.path).returncode == 0
+    assert "queued 1" in run("status", variable=key.path).stdout
+    for done in (run("status"), run("status", key_file=keys.stranger().path)):
+        assert done.returncode == 3 and "unauthorized" in done.stderr
+    assert run("status", key_file=tmp_path / "none").returncode == 3
+    elsewhere = subprocess.run([MILLRACE, "status", "--broker", "tcp://192.0.2.1:5570"],
+                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert elsewhere.returncode == 3 and "--key" in elsewhere.stderr
+
+
+def test_key_files_are_for_their_owner_alone(keys, tmp_path):
+    key = keys.one
+    for path in (key.path, keys.folder / "broker.key", keys.folder / "allowed"):
+        assert path.stat().st_mode & 0o777 == 0o600, path
+    assert pathlib.Path(keys.folder).stat().st_mode & 0o777 == 0o700
+    assert "exists" in keys.run("new", key.path, code=3)
+    keys.run("allow", "x", "--keys", keys.folder, "--roles", "read", "--public", MANUAL[0], code=3)
+    assert "twice" in keys.run("allow", "one", "--keys", keys.folder, "--roles", "read", "--public",
+                               keys.stranger().public, code=2)
+    assert "no key named" in keys.run("revoke", "nobody", "--keys", keys.folder, code=3)
+
+
+def test_an_engine_takes_a_key_file_and_ends_when_it_is_refused(keys, broker, tmp_path, context):
+    program = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "bin" / "stub_engine"
+    assert program.exists(), "build the target stub_engine"
+    engine = keys.new("gpu", "*", "work")
+    while handshake(context, broker.endpoint("engines"), engine) != "admitted":
+        pass  # until the broker has read the list again
+
+    def start(*options):
+        return subprocess.Popen([program, "--broker", broker.endpoint("engines"), *options],
+                                stderr=subprocess.PIPE, text=True)
+
+    one = client(context, broker, keys.one)
+    worker = start("--key", engine.path)
+    try:
+        one.ask("submit", jobs=[job("a")])
+        while not one.ask("status_request", job="a")[1]["job_number"]:
+            pass
+        keys.revoke("gpu")
+        assert worker.wait(PATIENCE_S) == 3
+        assert "unauthorized" in worker.stderr.read()
+    finally:
+        worker.kill()
+    for options in (("--key", keys.stranger().path), ()):
+        worker = start(*options)
+        try:
+            assert worker.wait(PATIENCE_S) == 3, options
+            assert "unauthorized" in worker.stderr.read()
+        finally:
+            worker.kill()
