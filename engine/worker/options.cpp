@@ -146,7 +146,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "how keys and values are stored: a preset like k5v3, KEY/VALUE like q8g64/r4, or auto" +
           at_length(kv_at_length()));
   add("--kv-protect", flags.kv_protect, "LAYERS",
-      "layers stored in f16 beside those that auto finds, like first:2,last:2" +
+      "layers also stored in f16, like first:2,last:2" +
           at_length(
               "One layer is written like layer:5. auto finds the layers whose keys have outliers, "
               "and the log names them; none turns that off."));

@@ -51,13 +51,13 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
   app.add_option("--broker", flags.broker, "the broker's endpoint for engines")
       ->type_name("ADDR")
       ->capture_default_str();
-  app.add_option("--key", flags.key, "file with this engine's key, for a broker with keys [none]")
+  app.add_option("--key", flags.key, "file with this engine's key [none]")
       ->type_name("FILE")
       ->envname(key_variable);
   app.add_option("--name", flags.name, "name of this engine in status and logs [host:process]")
       ->type_name("NAME");
   app.add_option("--drain-timeout", flags.drain_timeout_s,
-                 "time to finish running jobs when the engine is told to stop")
+                 "time to finish running jobs when told to stop")
       ->type_name("SEC")
       ->capture_default_str();
   app.add_flag("--die-with-parent", flags.die_with_parent,
