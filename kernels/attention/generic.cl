@@ -53,10 +53,13 @@
 //     rotated values  a = (float)(sum of n_j * b) * (u * STEP)
 //     affine values   a = fma((float)(sum of n_j * code), u, sum of e_j * bias_j)
 //
-// Plain form: one group of 64 work-items per head and token, groups (HEADS, tokens). A work-item
-// takes some of a segment's keys, and then some of the channels.
-// Limit: memory; this form serves as the reference.
+// Plain form: one group of ITEMS work-items per head and token, groups (HEADS, tokens). A work-item
+// takes some of a segment's keys, and then some of the channels. Loops are unrolled so that many
+// loads are under way while a sum waits for itself.
+// Limit: the chains of sums, which a few tokens leave alone on the device; then memory, which each
+// query head reads anew. This form serves as the reference.
 #include "attention/shape.cl"
+#include "attention/terms.cl"
 #include "attention/work.h"
 #include "common/math.cl"
 #include "common/prelude.cl"
@@ -65,13 +68,10 @@
 #include "kv/planes.cl"
 #include "step/table.cl"
 
+#ifndef ITEMS
 #define ITEMS ATTENTION_ITEMS
+#endif
 #define OWN_CHANNELS ((VALUE_DIM + ITEMS - 1) / ITEMS)
-
-#define KEY_SETS (HEAD_DIM / KEY_GROUP)
-#define VALUE_SETS (HEAD_DIM / VALUE_GROUP)
-#define KEY_LOW (KEY_BITS == 8 ? 8 : KEY_BITS >= 4 ? 4 : 2)
-#define VALUE_LOW (VALUE_BITS == 8 ? 8 : VALUE_BITS >= 4 ? 4 : 2)
 
 // Computes H x with all work-items, by the sums and differences of mr_hadamard (planes.cl).
 MR_GROUP_INLINE void mr_hadamard_local(__local float* x, uint item) {
@@ -91,125 +91,13 @@ static inline float mr_signed(float x, __constant const uint* words, uint d) {
   return (words[d / 32] >> (d % 32) & 1) != 0 ? -x : x;
 }
 
-// Read a plain number of 16 or of 32 bits.
-static inline float mr_number_16(__global const uchar* from, uint at) {
-  return vload_half(at, (__global const half*)from);
-}
-static inline float mr_number_32(__global const uchar* from, uint at) {
-  return ((__global const float*)from)[at];
-}
-
-static inline float mr_parameter(__global const uchar* parameters, uint index, uint slot) {
-  return mr_number_16(parameters, index * PAGE_TOKENS + slot);
-}
-
-#if KEY_INTEGERS || VALUE_INTEGERS
-static inline float mr_short_inverse(int top) {
-  return as_float(top) < 1e-37f ? 0.0f : 32767.0f * mr_recip(as_float(top));
-}
-static inline float mr_short_unit(int top) {
-  return as_float(top) < 1e-37f ? 0.0f : as_float(top) * MR_SHORT_UNIT;
-}
-static inline int mr_short_code(float x, float inverse) {
-  const int code = as_int(fma(x, inverse, 12582912.0f)) - 0x4b400000;
-  return clamp(code, -32767, 32767);
-}
-// The magnitude as an integer, whose order is that of magnitudes; NaN is above all.
-static inline int mr_size(float x) {
-  return as_int(x) & 0x7fffffff;
-}
-#endif
-
-// The score of the key at `slot`. q is the query times scale, rotated if keys are; `sums` has the
-// sums of its groups, for affine keys. In integers, q holds the query's 16-bit numbers, and `unit`
-// is the value of 1 in them.
-MR_GROUP_INLINE float mr_score(__local const float* q, __local const float* sums, float unit,
-                               __global const uchar* kv, uint page, uint kv_head, uint slot) {
-  __global const uchar* keys = kv + mr_keys_at(page, kv_head);
-#if KEY_KIND == KV_PLAIN
-  float s = 0.0f;
-  for (uint d = 0; d < HEAD_DIM; ++d) {
-    s = fma(q[d], MR_KEY(mr_number)(keys, d * PAGE_TOKENS + slot), s);
-  }
-  return s;
-#else
-  __global const uchar* parameters = kv + mr_key_parameters_at(page, kv_head);
-  float s = 0.0f;
-  for (uint g = 0; g < KEY_SETS; ++g) {
-#if KEY_INTEGERS
-    int total = 0;
-#else
-    float t = 0.0f;
-#endif
-    for (uint d = g * KEY_GROUP; d < (g + 1) * KEY_GROUP; ++d) {
-      const uint code = mr_code_at(keys, KEY_LOW, KEY_BITS - KEY_LOW, d / 4, d % 4, slot);
-#if KEY_INTEGERS && KEY_KIND == KV_ROTATED
-      total += as_int(q[d]) * ((int)mr_bytes_key[code / 16 * 64 + code % 16] - 128);
-#elif KEY_INTEGERS
-      total += as_int(q[d]) * (int)code;
-#elif KEY_KIND == KV_ROTATED
-      t = fma(q[d], mr_levels_key[code], t);
-#else
-      t = fma(q[d], (float)code, t);
-#endif
-    }
-#if KEY_INTEGERS
-    const float t = (float)total * unit;
-#endif
-#if KEY_KIND == KV_ROTATED
-    s = t * mr_parameter(parameters, 0, slot);
-#else
-    s = fma(t, mr_parameter(parameters, 2 * g, slot),
-            fma(sums[g], mr_parameter(parameters, 2 * g + 1, slot), s));
-#endif
-  }
-  return s;
-#endif
-}
-
-#if VALUE_INTEGERS
-// The integer product that channel d of the value at `slot` adds to the sum. `inverse` is
-// mr_short_inverse of its group's largest weight.
-static inline int mr_value_product(float e, float inverse, __global const uchar* kv, uint page,
-                                   uint kv_head, uint slot, uint d) {
-  const float scale =
-      mr_parameter(kv + mr_value_parameters_at(page, kv_head),
-                   VALUE_KIND == KV_ROTATED ? 0 : d / VALUE_GROUP * 2, slot);
-  const int code = (int)mr_code_at(kv + mr_values_at(page, kv_head), VALUE_LOW,
-                                   VALUE_BITS - VALUE_LOW, d / 16 * 4 + slot / 4, slot % 4, d % 16);
-#if VALUE_KIND == KV_ROTATED
-  const int byte = (int)mr_bytes_value[code / 16 * 64 + code % 16] - 128;
-#else
-  const int byte = code;
-#endif
-  return mr_short_code(e * scale, inverse) * byte;
-}
-#else
-// The two factors of channel d of the value at `slot`: the weight, and the channel's number.
-static inline float2 mr_value(float e, __global const uchar* kv, uint page, uint kv_head, uint slot,
-                              uint d) {
-  __global const uchar* values = kv + mr_values_at(page, kv_head);
-#if VALUE_KIND == KV_PLAIN
-  return (float2)(e, MR_VALUE(mr_number)(values, mr_value_number(slot, d)));
-#else
-  __global const uchar* parameters = kv + mr_value_parameters_at(page, kv_head);
-  const uint code = mr_code_at(values, VALUE_LOW, VALUE_BITS - VALUE_LOW, d / 16 * 4 + slot / 4,
-                               slot % 4, d % 16);
-#if VALUE_KIND == KV_ROTATED
-  return (float2)(e * mr_parameter(parameters, 0, slot), mr_levels_value[code]);
-#else
-  return (float2)(e * mr_parameter(parameters, d / VALUE_GROUP * 2, slot), (float)code);
-#endif
-#endif
-}
-#endif
-
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void attention(__global const float* qkv, __global const float* means,
                __global const float* sinks, __global const uchar* kv, __global const uint* step,
                __global float* out, uint positions, uint tables, uint qkv_stride, uint out_stride,
                float scale) {
   __local float q[HEAD_DIM], e[SEGMENT_TOKENS], fold[ITEMS], sums[16];
+  __local uint pages[SEGMENT_TOKENS / PAGE_TOKENS];  // of the segment
 #if VALUE_KIND == KV_AFFINE
   __local float begin[16 * VALUE_SETS];
 #endif
@@ -267,6 +155,8 @@ void attention(__global const float* qkv, __global const float* means,
     const uint skipped = mr_skipped(position, segment);
     const uint start = segment * SEGMENT_TOKENS + skipped;
     const uint count = min(position + 1 - start, SEGMENT_TOKENS - skipped);
+    if (item * PAGE_TOKENS < count) pages[item] = table[start / PAGE_TOKENS + item];
+    barrier(CLK_LOCAL_MEM_FENCE);
 #if KEY_CENTERED
     float16 products = (float16)(0.0f);
     __global const float* mean = mr_means_at(means, start) + kv_head * HEAD_DIM;
@@ -278,7 +168,7 @@ void attention(__global const float* qkv, __global const float* means,
     float own = -INFINITY;
     for (uint j = item; j < count; j += ITEMS) {
       const uint at = start + j;
-      float s = mr_score(q, sums, unit, kv, table[at / PAGE_TOKENS], kv_head, at % PAGE_TOKENS);
+      float s = mr_score(q, sums, unit, kv, pages[j / PAGE_TOKENS], kv_head, j % PAGE_TOKENS);
 #if MEAN_IN_SCORES
       s = s + lacking;
 #endif
@@ -310,7 +200,7 @@ void attention(__global const float* qkv, __global const float* means,
       const uint g = i / 16;
       float lane = 0.0f;
       for (uint j = i % 16; j < count; j += 16) {
-        const uint page = table[(start + j) / PAGE_TOKENS];
+        const uint page = pages[j / PAGE_TOKENS];
         lane = fma(e[j],
                    mr_parameter(kv + mr_value_parameters_at(page, kv_head), 2 * g + 1,
                                 j % PAGE_TOKENS),
@@ -324,7 +214,7 @@ void attention(__global const float* qkv, __global const float* means,
     for (uint set = 0; set < VALUE_SETS; ++set) {
       int own_size = 0;
       for (uint j = item; j < count; j += ITEMS) {
-        const uint page = table[(start + j) / PAGE_TOKENS];
+        const uint page = pages[j / PAGE_TOKENS];
         const float w = e[j] * mr_parameter(kv + mr_value_parameters_at(page, kv_head),
                                             VALUE_KIND == KV_ROTATED ? 0 : 2 * set,
                                             j % PAGE_TOKENS);
@@ -355,28 +245,20 @@ void attention(__global const float* qkv, __global const float* means,
 #if VALUE_INTEGERS
       const int largest = as_int(tops[d / VALUE_GROUP]);
       const float inverse_weight = mr_short_inverse(largest);
-      int products = 0;
-      for (uint j = 0; j < count; ++j) {
-        products += mr_value_product(e[j], inverse_weight, kv, table[(start + j) / PAGE_TOKENS],
-                                     kv_head, j % PAGE_TOKENS, d);
-      }
+      const int products = mr_add_values(0, e, inverse_weight, kv, pages, kv_head, count, d);
 #if VALUE_KIND == KV_ROTATED
       a = (float)products * (mr_short_unit(largest) * VALUE_STEP);
 #else
       a = fma((float)products, mr_short_unit(largest), a);
 #endif
 #else
-      for (uint j = 0; j < count; ++j) {
-        const float2 term = mr_value(e[j], kv, table[(start + j) / PAGE_TOKENS], kv_head,
-                                     j % PAGE_TOKENS, d);
-        a = fma(term.x, term.y, a);
-      }
+      a = mr_add_values(a, e, 0.0f, kv, pages, kv_head, count, d);
 #endif
       total[i] = segment == begins ? a : fma(total[i], f, a * g);
     }
     mass = segment == begins ? l : fma(mass, f, l * g);
     top = merged;
-    barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have read e and fold
+    barrier(CLK_LOCAL_MEM_FENCE);  // all work-items have read e, fold and pages
   }
   out += (size_t)token * out_stride + head * VALUE_DIM;
 #if SINKS

@@ -51,13 +51,14 @@ static inline float mr_rms_scale(__global const float* x, uint blocks, float inv
   return mr_rsqrt(fma(mr_sum16(squares), inverse_width, epsilon));
 }
 #else
-#define MR_SUMS __local float sums[16];
-#define MR_SUMS_PARAMETER , __local float* sums
-#define MR_SUMS_ARGUMENT , sums
+#define NORM_AT_ONCE 128  // blocks of 16 channels
+#define MR_SUMS __local float sums[16], loaded[16 * NORM_AT_ONCE];
+#define MR_SUMS_PARAMETER , __local float *sums, __local float *loaded
+#define MR_SUMS_ARGUMENT , sums, loaded
 
 #if NORM_CENTERED
 MR_GROUP_INLINE float mr_row_mean(__global const float* x, uint blocks, float inverse_width,
-                                  __local float* sums) {
+                                  __local float* sums, __local float* loaded) {
   const uint lane = (uint)get_local_id(0);
   if (lane < 16) {
     float sum = 0.0f;
@@ -72,17 +73,26 @@ MR_GROUP_INLINE float mr_row_mean(__global const float* x, uint blocks, float in
 #endif
 
 MR_GROUP_INLINE float mr_rms_scale(__global const float* x, uint blocks, float inverse_width,
-                                   float epsilon, float mean, __local float* sums) {
+                                   float epsilon, float mean, __local float* sums,
+                                   __local float* loaded) {
   const uint lane = (uint)get_local_id(0);
-  if (lane < 16) {
-    float squares = 0.0f;
-    // Unrolled so that loads are under way while the sum waits for itself.
-    _Pragma("unroll 16") for (uint b = 0; b < blocks; ++b) {
-      const float v = MR_OFF(x[b * 16 + lane], mean);
-      squares = fma(v, v, squares);
+  float squares = 0.0f;
+  // All work-items load, so that the 16 that add wait for memory once in so many blocks.
+  for (uint begin = 0; begin < blocks; begin += NORM_AT_ONCE) {
+    const uint count = min(blocks - begin, (uint)NORM_AT_ONCE);
+    _Pragma("unroll 8") for (uint i = lane; i < count * 16; i += ROW_ITEMS) {
+      loaded[i] = x[begin * 16 + i];
     }
-    sums[lane] = squares;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane < 16) {
+      _Pragma("unroll 16") for (uint b = 0; b < count; ++b) {
+        const float v = MR_OFF(loaded[b * 16 + lane], mean);
+        squares = fma(v, v, squares);
+      }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
   }
+  if (lane < 16) sums[lane] = squares;
   barrier(CLK_LOCAL_MEM_FENCE);
   return mr_rsqrt(fma(mr_sum16(vload16(0, sums)), inverse_width, epsilon));
 }
