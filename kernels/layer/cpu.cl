@@ -188,7 +188,7 @@ static inline bool mr_await(const LayerStep* s, uint* patience, MrCounter done, 
 #define MR_GATE_EMBEDDING(gates_stride, embeddings, embeddings_stride, blocks, out_stride)       \
   mr_quantize_gated(s->qkv + (size_t)c * (gates_stride),                                         \
                     (embeddings) + (size_t)c * (embeddings_stride), blocks,                      \
-                    s->activated + (size_t)c * (out_stride))
+                    s->activated + (size_t)c * (out_stride), 0, 1)
 
 // Chunk j of a product is `run` of its `units` by `width` columns: neighbours share panels.
 #define MR_CHUNKS(units) (MR_CEIL(units, s->run) * s->column_runs)

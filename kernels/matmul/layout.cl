@@ -3,7 +3,8 @@
 //
 //   panel p holds rows 16p .. 16p+15; missing rows and columns are zero; K is padded to 32s.
 //
-//   plain values   F32: [K][16] float; F16, BF16: [K][16] ushort
+//   plain values   F32: [K][16] float; F16, BF16: [K][16] ushort, or with QUADS 1
+//                  [K/4][16][4] ushort: four columns of a row stand together
 //   codes          scales, then words [K/32][CODES][16] uint
 //   levels         CODE_LEVELS 1: 64 bytes, 16 levels plus 128, four times; then as codes
 //
@@ -48,6 +49,9 @@
 #endif
 #ifndef K
 #define K 256
+#endif
+#ifndef QUADS
+#define QUADS 0
 #endif
 #ifndef PRODUCT
 #define PRODUCT 0

@@ -44,9 +44,12 @@ static inline float mr_weight(__global const uchar* panel, uint row, uint k) {
 #endif
 #elif CODES == MR_F32
   return ((__global const float*)panel)[k * 16 + row];
-#elif CODES == MR_F16
-  return vload_half(k * 16 + row, (__global const half*)panel);
 #else
-  return as_float((uint)((__global const ushort*)panel)[k * 16 + row] << 16);
+  const uint at = QUADS ? (k / 4 * 16 + row) * 4 + k % 4 : k * 16 + row;
+#if CODES == MR_F16
+  return vload_half(at, (__global const half*)panel);
+#else
+  return as_float((uint)((__global const ushort*)panel)[at] << 16);
+#endif
 #endif
 }

@@ -6,11 +6,23 @@
 //   s    = top * (1/127)
 //   code = nearest even of v * (127 * mr_recip(top)), clamped to +-127
 //
+// With CODE_HALVES 1 a block is the nearest halves instead.
+//
 // If a number of a block is not finite, neither is the block's scale, and so it shows in every
 // result that uses the block. Sums are of integers, hence exact in any order.
+#include "common/halves.cl"
 #include "common/math.cl"
 #include "common/prelude.cl"
 #include "quantize/code_block.h"
+
+#ifndef CODE_HALVES
+#define CODE_HALVES 0
+#endif
+#if CODE_HALVES
+#define CODE_WORDS H_WORDS
+#else
+#define CODE_WORDS Q_WORDS
+#endif
 
 static inline int mr_largest16(int16 v) {
   int8 a = max(v.lo, v.hi);
@@ -55,6 +67,20 @@ static inline void mr_store_block(float16 first, float16 second, float scale, fl
   out[Q_OFFSET_HALF] = -8 * sum_a;
 }
 
+#if CODE_HALVES
+// Converts one block.
+static inline void mr_quantize(float16 first, float16 second, __global int* out) {
+  const float16 a = first * H_SCALE, b = second * H_SCALE;
+  vstore4((int4)(mr_halves(a.s0, a.s1), mr_halves(a.s2, a.s3), mr_halves(a.s4, a.s5),
+                 mr_halves(a.s6, a.s7)), 0, out);
+  vstore4((int4)(mr_halves(a.s8, a.s9), mr_halves(a.sa, a.sb), mr_halves(a.sc, a.sd),
+                 mr_halves(a.se, a.sf)), 1, out);
+  vstore4((int4)(mr_halves(b.s0, b.s1), mr_halves(b.s2, b.s3), mr_halves(b.s4, b.s5),
+                 mr_halves(b.s6, b.s7)), 2, out);
+  vstore4((int4)(mr_halves(b.s8, b.s9), mr_halves(b.sa, b.sb), mr_halves(b.sc, b.sd),
+                 mr_halves(b.se, b.sf)), 3, out);
+}
+#else
 // Quantizes one block.
 static inline void mr_quantize(float16 first, float16 second, __global int* out) {
   const float top = mr_top(first, second);
@@ -62,6 +88,7 @@ static inline void mr_quantize(float16 first, float16 second, __global int* out)
   mr_store_block(first, second, none ? 0.0f : top * 0.00787401571869850158691f,
                  none ? 0.0f : 127.0f * mr_recip(top), out);
 }
+#endif
 
 // Up to 32 blocks are quantized together, because a block alone is one chain of operations from its
 // first channel to its sums. First come their tops, one after the other, which overlap; then 16

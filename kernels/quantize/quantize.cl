@@ -32,11 +32,12 @@ void rms_norm_quantize(__global const float* x, __global const float* weight, __
                    epsilon MR_SUMS_ARGUMENT);
 }
 
-// Takes the arguments of gated_mul; gate and up are each padded to 32s.
+// Takes the arguments of gated_mul; gate and up are each padded to 32s. Groups (rows, any number).
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void gated_mul_quantize(__global const float* gate_up, __global int* out, uint blocks,
                        uint out_stride) {
   gate_up += get_group_id(0) * (blocks * 32 * GATE_INPUTS);
   mr_quantize_gated(gate_up, gate_up + blocks * 32 * (GATE_INPUTS - 1), blocks,
-                    out + get_group_id(0) * out_stride);
+                    out + get_group_id(0) * out_stride, (uint)get_group_id(1),
+                    (uint)get_num_groups(1));
 }

@@ -69,8 +69,8 @@ struct DeviceInfo {
   // Of NVIDIA GPUs: 10 * major + minor, as in 90 for the H100; 0 elsewhere.
   std::uint32_t compute_capability = 0;
 
-  // Whether a warp can multiply 16 rows by 8 columns of 32 bytes (kernels/matmul/mma.cl).
-  bool has_integer_mma() const { return compute_capability >= 80; }
+  // Whether a warp can multiply 16 rows by 8 columns of 16 halves (kernels/matmul/mma.cl).
+  bool has_matrix_unit() const { return compute_capability >= 80; }
 };
 
 // Every device of every platform, in the loader's order; empty if there is none.

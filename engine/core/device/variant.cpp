@@ -41,7 +41,7 @@ Result<Variant> variant_for(const DeviceInfo& info, const std::string& name) {
   if (name == "cpu") return Variant{Family::cpu, dot_for(info)};
   if (name == "nvidia") return Variant{Family::nvidia, Dot::plain};
   if (name.empty()) {
-    if (info.has_integer_mma()) return Variant{Family::nvidia, Dot::plain};
+    if (info.has_matrix_unit()) return Variant{Family::nvidia, Dot::plain};
     return info.type == DeviceType::cpu ? Variant{Family::cpu, dot_for(info)} : Variant{};
   }
   if (name.starts_with(with_dot)) {

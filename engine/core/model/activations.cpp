@@ -8,20 +8,20 @@
 namespace millrace::engine {
 namespace {
 
-Status zeroed(Device& device, Buffer& buffer, std::uint32_t stride, std::uint32_t count,
+Status zeroed(const Target& target, Buffer& buffer, std::uint32_t stride, std::uint32_t count,
               std::string_view what) {
   const std::uint64_t words = std::uint64_t{stride} * (count + input_slack_rows);
-  MILLRACE_ASSIGN(buffer, device.allocate_zeroed(words * sizeof(float), what));
+  MILLRACE_ASSIGN(buffer, target.device->allocate_zeroed(words * sizeof(float), what));
   return {};
 }
 
-Status zeroed(Device& device, Activation& activation, Forms forms, std::uint32_t columns,
+Status zeroed(const Target& target, Activation& activation, Forms forms, std::uint32_t columns,
               std::uint32_t count, std::string_view what) {
   if (forms.rows) {
-    MILLRACE_TRY(zeroed(device, activation.rows, input_stride(columns), count, what));
+    MILLRACE_TRY(zeroed(target, activation.rows, input_stride(columns), count, what));
   }
   if (forms.codes) {
-    MILLRACE_TRY(zeroed(device, activation.codes, code_stride(columns), count, what));
+    MILLRACE_TRY(zeroed(target, activation.codes, target.code_stride(columns), count, what));
   }
   return {};
 }
@@ -36,10 +36,10 @@ std::uint32_t qkv_stride(const LayerProgram& layer, const Projection& matrix,
 }  // namespace
 
 // Collects what the operations of all layers write.
-Status Activations::allocate(Device& device, const ModelSpec& spec,
-                             std::span<const LayerProgram> layers, const Projection& head,
-                             const Operations& operations, std::uint32_t tokens,
-                             std::uint32_t outputs, Forms embedding) {
+Status Activations::allocate(const ModelSpec& spec, std::span<const LayerProgram> layers,
+                             const Projection& head, const Operations& operations,
+                             std::uint32_t tokens, std::uint32_t outputs, Forms embedding) {
+  const Target& target = operations.target();
   std::uint32_t qkv_rows = 0, gate_up_rows = 0;
   Forms to_normed = operations.inputs_of(head) | embedding, to_routed;
   std::map<std::uint32_t, Forms> to_attended, to_activated;  // by width
@@ -84,22 +84,22 @@ Status Activations::allocate(Device& device, const ModelSpec& spec,
     }
   }
   const std::uint32_t width = input_stride(spec.width);
-  MILLRACE_TRY(zeroed(device, hidden, width, tokens, "the residual stream"));
-  if (branches) MILLRACE_TRY(zeroed(device, branch, width, tokens, "a sublayer's output"));
-  MILLRACE_TRY(zeroed(device, qkv, qkv_rows, tokens, "queries, keys and values"));
-  MILLRACE_TRY(zeroed(device, normed, to_normed, spec.width, std::max(tokens, outputs),
+  MILLRACE_TRY(zeroed(target, hidden, width, tokens, "the residual stream"));
+  if (branches) MILLRACE_TRY(zeroed(target, branch, width, tokens, "a sublayer's output"));
+  MILLRACE_TRY(zeroed(target, qkv, qkv_rows, tokens, "queries, keys and values"));
+  MILLRACE_TRY(zeroed(target, normed, to_normed, spec.width, std::max(tokens, outputs),
                       "normed activations"));
   for (const auto& [columns, forms] : to_attended) {
     MILLRACE_TRY(
-        zeroed(device, attended[columns], forms, columns, tokens, "the attention's output"));
+        zeroed(target, attended[columns], forms, columns, tokens, "the attention's output"));
   }
-  MILLRACE_TRY(allocate_latents(device, layers, tokens));
-  if (mixes) MILLRACE_TRY(zeroed(device, mixed, width, tokens, "a sum of feed-forwards"));
-  MILLRACE_TRY(zeroed(device, routed, to_routed, spec.width, tokens, "the routers' input"));
+  MILLRACE_TRY(allocate_latents(target, layers, tokens));
+  if (mixes) MILLRACE_TRY(zeroed(target, mixed, width, tokens, "a sum of feed-forwards"));
+  MILLRACE_TRY(zeroed(target, routed, to_routed, spec.width, tokens, "the routers' input"));
   if (gate_up_rows == 0) return {};
-  MILLRACE_TRY(zeroed(device, gate_up, gate_up_rows, tokens, "gate and up"));
+  MILLRACE_TRY(zeroed(target, gate_up, gate_up_rows, tokens, "gate and up"));
   for (const auto& [columns, forms] : to_activated) {
-    MILLRACE_TRY(zeroed(device, activated[columns], forms, columns, tokens, "the activation"));
+    MILLRACE_TRY(zeroed(target, activated[columns], forms, columns, tokens, "the activation"));
   }
   return {};
 }
@@ -114,7 +114,7 @@ const Buffer& Activations::activated_codes(std::uint32_t columns) const {
 }
 
 // All layers with latent attention have the same sizes.
-Status Activations::allocate_latents(Device& device, std::span<const LayerProgram> layers,
+Status Activations::allocate_latents(const Target& target, std::span<const LayerProgram> layers,
                                      std::uint32_t tokens) {
   const AttentionSpec* attention = nullptr;
   Forms to_query_latent{.rows = true};  // codes are made of them
@@ -128,14 +128,14 @@ Status Activations::allocate_latents(Device& device, std::span<const LayerProgra
   const LatentSpec& latent = *attention->latent;
   const std::uint32_t heads = attention->heads, lower = latent.query_rank;
   const std::uint32_t query_columns = heads * latent.query_dim(attention->head_dim);
-  MILLRACE_TRY(zeroed(device, latents,
+  MILLRACE_TRY(zeroed(target, latents,
                       round_up(lower > 0 ? lower : query_columns, 16) + attention->head_dim, tokens,
                       "latents"));
-  MILLRACE_TRY(zeroed(device, summed, {.rows = true}, heads * latent.rank, tokens,
+  MILLRACE_TRY(zeroed(target, summed, {.rows = true}, heads * latent.rank, tokens,
                       "weighed sums of latents"));
   if (lower == 0) return {};
-  MILLRACE_TRY(zeroed(device, query_latent, to_query_latent, lower, tokens, "latent queries"));
-  return zeroed(device, queries, query_columns, tokens, "queries");
+  MILLRACE_TRY(zeroed(target, query_latent, to_query_latent, lower, tokens, "latent queries"));
+  return zeroed(target, queries, query_columns, tokens, "queries");
 }
 
 const Activation& Activations::product_input(const ProductOp& product) const {

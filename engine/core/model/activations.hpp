@@ -34,10 +34,10 @@ struct Activations {
   // Allocates them for `tokens` of a step, and rows of `normed` for `outputs` too, which the norm
   // before the logits writes. `head` is the matrix of the logits. `embedding` is the form in which
   // embeddings by layer read normed, if the model has them.
-  Status allocate(Device& device, const ModelSpec& spec, std::span<const LayerProgram> layers,
+  Status allocate(const ModelSpec& spec, std::span<const LayerProgram> layers,
                   const Projection& head, const Operations& operations, std::uint32_t tokens,
                   std::uint32_t outputs, Forms embedding = {});
-  Status allocate_latents(Device& device, std::span<const LayerProgram> layers,
+  Status allocate_latents(const Target& target, std::span<const LayerProgram> layers,
                           std::uint32_t tokens);
   const Activation& activated_of(std::uint32_t columns) const;
   const Buffer& activated_codes(std::uint32_t columns) const;  // empty if there are none

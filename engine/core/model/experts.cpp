@@ -42,7 +42,7 @@ Status Experts::reserve(std::uint32_t needed) {
                               const char* what) -> Status {
     const std::uint64_t rows = slots + input_slack_rows;
     if (forms.rows) MILLRACE_TRY(allocate(to.rows, rows * input_stride(columns), what));
-    if (forms.codes) MILLRACE_TRY(allocate(to.codes, rows * code_stride(columns), what));
+    if (forms.codes) MILLRACE_TRY(allocate(to.codes, rows * target().code_stride(columns), what));
     return {};
   };
   MILLRACE_TRY(allocate(room.logits, std::uint64_t{tokens} * needs_.router_rows, "router logits"));
@@ -105,9 +105,9 @@ Status Experts::sort(const ExpertsInput& in, Forms forms) {
         {in.x.rows, memory_.slots, memory_.sorted.rows, input_stride(width_) / vector_words}));
   }
   if (!forms.codes) return {};
-  return device_->launch(
-      gather_, rows_grid(slots),
-      {in.x.codes, memory_.slots, memory_.sorted.codes, code_stride(width_) / vector_words});
+  return device_->launch(gather_, rows_grid(slots),
+                         {in.x.codes, memory_.slots, memory_.sorted.codes,
+                          target().code_stride(width_) / vector_words});
 }
 
 Status Experts::run_gate_up(const ExpertWeights& weights, const ExpertsInput& in) {
@@ -132,7 +132,7 @@ Status Experts::run_gate_up(const ExpertWeights& weights, const ExpertsInput& in
   if (!forms.codes) return {};
   return device_->launch(activate_quantize_, rows_grid(slots),
                          {memory_.gate_up, memory_.activated.codes, spec_.width / block_columns,
-                          code_stride(spec_.width)});
+                          target().code_stride(spec_.width)});
 }
 
 Status Experts::combine(const ExpertWeights& weights, const ExpertsInput& in,

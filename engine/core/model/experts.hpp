@@ -101,6 +101,8 @@ class Experts {
   Status run_gate_up(const ExpertWeights& weights, const ExpertsInput& in);
   Status combine(const ExpertWeights& weights, const ExpertsInput& in, const ExpertsOutput& out);
 
+  const Target& target() const { return backend_->target(); }
+
   Backend* backend_;
   Device* device_;
   ExpertsSpec spec_;

@@ -38,10 +38,12 @@ Status Experts::prepare_routing() {
 }
 
 Status Experts::prepare_activation() {
-  const std::string gate = define("GATE", static_cast<std::uint64_t>(gate_));
+  std::vector<std::string> defines = target().code_defines();
+  defines.push_back(row_items());
+  defines.push_back(define("GATE", static_cast<std::uint64_t>(gate_)));
   MILLRACE_ASSIGN(const Program program, device_->build({.name = "experts_activation",
                                                          .sources = {"quantize/quantize.cl"},
-                                                         .defines = {row_items(), gate}}));
+                                                         .defines = std::move(defines)}));
   MILLRACE_ASSIGN(activate_, device_->kernel(program, "gated_mul"));
   MILLRACE_ASSIGN(activate_quantize_, device_->kernel(program, "gated_mul_quantize"));
   return {};

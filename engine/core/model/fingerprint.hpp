@@ -12,7 +12,7 @@ namespace millrace::engine {
 
 // The version of the order in which the kernels sum. Raise it with any edit that changes a bit of a
 // result.
-inline constexpr std::uint32_t reduction_layout_version = 3;
+inline constexpr std::uint32_t reduction_layout_version = 4;
 
 Hash128 hash_model_file(const GgufFile& file);
 Hash128 hash_kernel_sources();

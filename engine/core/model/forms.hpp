@@ -13,11 +13,14 @@ namespace millrace::engine {
 constexpr std::uint32_t input_stride(std::uint32_t columns) {
   return round_up(columns, 32) + 16;
 }
+// What the codes of 32 channels are (kernels/quantize/code_block.h), which the family decides.
+enum class CodeForm : std::uint8_t { integers, halves };
 // Words from one row to the next in the same input as codes: an odd number of cache lines, for the
 // same reason.
-constexpr std::uint32_t code_stride(std::uint32_t columns) {
+constexpr std::uint32_t code_stride(std::uint32_t columns, CodeForm form = CodeForm::integers) {
   constexpr std::uint32_t line_words = 16;
-  return round_up(round_up(columns, block_columns) / block_columns * Q_WORDS, 2 * line_words) +
+  const std::uint32_t words = form == CodeForm::halves ? H_WORDS : Q_WORDS;
+  return round_up(round_up(columns, block_columns) / block_columns * words, 2 * line_words) +
          line_words;
 }
 // Number of rows that must be readable after the last row of a product's input.

@@ -1,5 +1,9 @@
 #include "engine/core/model/head_products.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "engine/core/model/program_text.hpp"
 #include "kernels/experts/table.h"
 
@@ -14,7 +18,7 @@ HeadProducts::HeadProducts(Backend& backend, std::uint32_t heads, std::uint32_t 
 
 Status HeadProducts::prepare_kernels() {
   if (copy_) return {};
-  const std::vector<std::string> defines{define("ROW_ITEMS", device_->row_items())};
+  std::vector<std::string> defines{define("ROW_ITEMS", device_->row_items())};
   MILLRACE_ASSIGN(
       const Program heads,
       device_->build({.name = "heads", .sources = {"latent/heads.cl"}, .defines = defines}));
@@ -25,9 +29,10 @@ Status HeadProducts::prepare_kernels() {
       runs_, device_->allocate_zeroed(RUNS_WORDS_OF(std::uint64_t{heads_}) * 4, "the heads' rows"));
   MILLRACE_ASSIGN(slots_, device_->allocate_zeroed(slots * 2 * 4, "the heads' slots"));
   if (backend_->target().math != MathMode::fast) return {};
+  std::ranges::copy(backend_->target().code_defines(), std::back_inserter(defines));
   MILLRACE_ASSIGN(const Program quantizing, device_->build({.name = "quantize",
                                                             .sources = {"quantize/quantize.cl"},
-                                                            .defines = defines}));
+                                                            .defines = std::move(defines)}));
   MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
   return {};
 }
@@ -44,8 +49,9 @@ Status HeadProducts::prepare(const ExpertMatrix& matrix) {
                                              "the input of the heads' products"));
   }
   if (backend_->inputs_of(matrix).codes && !room.in.codes) {
-    MILLRACE_ASSIGN(room.in.codes, device_->allocate_zeroed(rows * code_stride(matrix.columns) * 4,
-                                                            "the heads' codes"));
+    MILLRACE_ASSIGN(room.in.codes, device_->allocate_zeroed(
+                                       rows * backend_->target().code_stride(matrix.columns) * 4,
+                                       "the heads' codes"));
   }
   const std::uint64_t out_bytes = slots * matrix.rows * sizeof(float);
   if (room.out.size_bytes() < out_bytes) {
@@ -73,7 +79,7 @@ Status HeadProducts::run(const ExpertMatrix& matrix, const HeadRows& in, const H
   if (backend_->inputs_of(matrix).codes) {
     MILLRACE_TRY(device_->launch(quantize_, {.groups = {slots}, .local = {device_->row_items()}},
                                  {room.in.rows, room.in.codes, matrix.columns / block_columns,
-                                  stride, code_stride(matrix.columns)}));
+                                  stride, backend_->target().code_stride(matrix.columns)}));
   }
   const ExpertsCall call{.x = room.in,
                          .by_token = false,

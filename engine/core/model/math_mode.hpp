@@ -8,7 +8,9 @@ namespace millrace::engine {
 
 enum class MathMode : std::uint8_t {
   exact,  // fp32 activations
-  fast    // 8-bit activations if weights are quantized, integers in attention if KV is quantized
+  // 8-bit activations if weights are quantized, or on NVIDIA GPUs halves for all matrices but fp32
+  // ones; integers in attention if KV is quantized
+  fast
 };
 
 constexpr std::string_view math_name(MathMode math) {

@@ -176,7 +176,7 @@ Status Model::State::build_layers() {
 }
 
 Status Model::State::allocate_activations() {
-  MILLRACE_TRY(act.allocate(*device, spec, programs, head(), *operations, options.step_tokens,
+  MILLRACE_TRY(act.allocate(spec, programs, head(), *operations, options.step_tokens,
                             options.step_outputs,
                             layer_embedding.exists() ? layer_embedding.inputs() : Forms{}));
   MILLRACE_ASSIGN(no_ids, device->allocate_zeroed(sizeof(std::uint32_t), "an id"));

@@ -37,9 +37,11 @@ Status Operations::prepare_layer() {
     MILLRACE_TRY(prepare_heads(kind));
   }
   if (target_.math == MathMode::fast) {
+    std::vector<std::string> defines = row_defines();
+    std::ranges::copy(target_.code_defines(), std::back_inserter(defines));
     MILLRACE_ASSIGN(const Program quantizing, device_->build({.name = "quantize",
                                                               .sources = {"quantize/quantize.cl"},
-                                                              .defines = row_defines()}));
+                                                              .defines = std::move(defines)}));
     MILLRACE_ASSIGN(norm_quantize_, device_->kernel(quantizing, "rms_norm_quantize"));
     MILLRACE_ASSIGN(gated_mul_quantize_, device_->kernel(quantizing, "gated_mul_quantize"));
     MILLRACE_ASSIGN(quantize_, device_->kernel(quantizing, "quantize_rows"));
@@ -141,7 +143,7 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
   if (!forms.codes) return {};
   return device_->launch(norm_quantize_, grid,
                          {x, weight, out.codes, step_words, step.outputs_at, gather ? 1u : 0u,
-                          spec_.width / block_columns, stride, code_stride(spec_.width),
+                          spec_.width / block_columns, stride, target_.code_stride(spec_.width),
                           target_.inverse_width(), spec_.norm_epsilon});
 }
 
@@ -189,8 +191,11 @@ Status Operations::gated_mul(const Buffer& gate_up, const Activation& out, Forms
                                  {gate_up, out.rows, width / 16, input_stride(width)}));
   }
   if (!forms.codes) return {};
-  return device_->launch(gated_mul_quantize_, {.groups = {tokens}, .local = {row_items()}},
-                         {gate_up, out.codes, width / block_columns, code_stride(width)});
+  // A row has many blocks; where a group is one work-item, rows alone are groups enough.
+  const std::uint32_t items = row_items(), blocks = width / block_columns;
+  const std::uint32_t groups = items == 1 ? 1 : (blocks + items - 1) / items;
+  return device_->launch(gated_mul_quantize_, {.groups = {tokens, groups}, .local = {items}},
+                         {gate_up, out.codes, blocks, target_.code_stride(width)});
 }
 
 Status Operations::convert(const Buffer& rows, const Activation& out, Forms forms,
@@ -203,7 +208,7 @@ Status Operations::convert(const Buffer& rows, const Activation& out, Forms form
   if (!forms.codes) return {};
   return device_->launch(
       quantize_, {.groups = {tokens}, .local = {row_items()}},
-      {rows, out.codes, spec_.width / block_columns, stride, code_stride(spec_.width)});
+      {rows, out.codes, spec_.width / block_columns, stride, target_.code_stride(spec_.width)});
 }
 
 Status Operations::split_latents(const Buffer& latents, const SplitOp& split, std::uint32_t kind,
@@ -294,9 +299,9 @@ Status Operations::limit_logits(const Buffer& logits, std::uint32_t rows, std::u
 }
 
 Status Operations::quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens) {
-  return device_->launch(
-      quantize_, {.groups = {tokens}, .local = {row_items()}},
-      {x.rows, x.codes, columns / block_columns, input_stride(columns), code_stride(columns)});
+  return device_->launch(quantize_, {.groups = {tokens}, .local = {row_items()}},
+                         {x.rows, x.codes, columns / block_columns, input_stride(columns),
+                          target_.code_stride(columns)});
 }
 
 }  // namespace millrace::engine

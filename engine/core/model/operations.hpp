@@ -41,6 +41,7 @@ class Operations {
       : Operations(make_backend(Target(device, spec, math, variant, tuning))) {}
 
   Backend& backend() { return *backend_; }
+  const Target& target() const { return target_; }
 
   // Floats from one row of the residual stream to the next.
   std::uint32_t width_stride() const { return input_stride(spec_.width); }

@@ -73,7 +73,7 @@ TEST(Device, TheFamilyFollowsTheTypeUnlessForced) {
   const auto device = must(Device::open({}));
   const DeviceInfo& info = device->info();
   EXPECT_EQ(device->family(), info.type == DeviceType::cpu ? Family::cpu
-                              : info.has_integer_mma()     ? Family::nvidia
+                              : info.has_matrix_unit()     ? Family::nvidia
                                                            : Family::generic);
   EXPECT_EQ(open_device({.variant = "nvidia"})->family(), Family::nvidia);
   EXPECT_EQ(open_device({.variant = "generic"})->family(), Family::generic);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/gguf/half.hpp"
 #include "engine/core/model/experts.hpp"
 #include "kernels/quantize/code_block.h"
 #include "tests/support/device.hpp"
@@ -43,17 +44,24 @@ struct Sum {
 };
 
 // The matrices of all experts, [experts][rows][columns].
+inline float to_half(float value) {
+  return engine::half_to_float(engine::float_to_half(value));
+}
+
 struct HostMatrix {
   std::uint32_t rows = 0, columns = 0;
   std::vector<std::byte> bytes;
   std::vector<float> values, bias;  // bias [experts][rows], or empty
 
-  Sum times(std::uint32_t expert, std::uint32_t row, const std::vector<double>& x) const {
+  // With `halves` of the weights rounded to halves.
+  Sum times(std::uint32_t expert, std::uint32_t row, const std::vector<double>& x,
+            bool halves = false) const {
     const std::size_t at = std::size_t{expert} * rows + row;
     Sum sum;
     if (!bias.empty()) sum = {bias[at], std::fabs(bias[at])};
     for (std::uint32_t k = 0; k < columns; ++k) {
-      const double term = values[at * columns + k] * x[k];
+      const float weight = values[at * columns + k];
+      const double term = double{halves ? to_half(weight) : weight} * x[k];
       sum.value += term;
       sum.size += std::fabs(term);
     }
@@ -92,6 +100,19 @@ inline double host_quantize(std::vector<double>& values) {
   }
   return largest;
 }
+
+// The same for codes that are halves of a sixteenth.
+inline double host_halves(std::vector<double>& values) {
+  double largest = 0;
+  for (double& value : values) {
+    largest = std::max(largest, std::fabs(value));
+    value = double{to_half(static_cast<float>(value / 16))} * 16;
+  }
+  return largest * 0x1p-11;
+}
+
+// How a product rounds what it reads: not at all in math exact, otherwise to a family's codes.
+enum class Rounding : std::uint8_t { none, integers, halves };
 
 class ExpertsLayer {
  public:
@@ -160,15 +181,19 @@ class ExpertsLayer {
 
   // The result of expert `e` for x, and the error that fp32 and, with `codes`, a few differently
   // rounded codes may make.
-  std::vector<Sum> expert(std::uint32_t e, const std::vector<double>& x, bool codes) const {
+  std::vector<Sum> expert(std::uint32_t e, const std::vector<double>& x, Rounding rounding) const {
+    const bool halves = rounding == Rounding::halves;
     std::vector<double> activated(shape.spec.width);
     for (std::uint32_t i = 0; i < shape.spec.width; ++i) {
-      activated[i] = host_gate(shape.gate, gate_.times(e, i, x).value, up_.times(e, i, x).value);
+      activated[i] = host_gate(shape.gate, gate_.times(e, i, x, halves).value,
+                               up_.times(e, i, x, halves).value);
     }
-    const double step = codes ? host_quantize(activated) : 0.0;
+    const double step = halves                           ? host_halves(activated)
+                        : rounding == Rounding::integers ? host_quantize(activated)
+                                                         : 0.0;
     std::vector<Sum> out(shape.width);
     for (std::uint32_t r = 0; r < shape.width; ++r) {
-      const Sum sum = down_.times(e, r, activated);
+      const Sum sum = down_.times(e, r, activated, halves);
       double most = 0;
       for (std::uint32_t k = 0; k < shape.spec.width; ++k) {
         const std::size_t row = std::size_t{e} * shape.width + r;
@@ -329,6 +354,20 @@ struct ExpertsStep {
       std::int8_t code = 0;
       std::memcpy(&code, reinterpret_cast<const char*>(block) + i % 32, 1);
       out.push_back(double{std::bit_cast<float>(block[Q_SCALE])} * code);
+    }
+    return out;
+  }
+
+  // The codes of a family whose codes are halves, of the same channels.
+  std::vector<std::uint16_t> halves(std::uint32_t width) const {
+    const std::size_t row_halves =
+        2 * std::size_t{engine::code_stride(width, engine::CodeForm::halves)};
+    std::vector<std::uint16_t> out(row_halves * (tokens + engine::input_slack_rows), 0x7e00);
+    for (std::uint32_t t = 0; t < tokens; ++t) {
+      const std::vector<double> channels = coded(t, width);
+      for (std::uint32_t i = 0; i < width; ++i) {
+        out[t * row_halves + i] = engine::float_to_half(static_cast<float>(channels[i] / 16));
+      }
     }
     return out;
   }

@@ -1,6 +1,6 @@
 // Compares a mixture of experts with float64: every router and gate function, with and without
 // biases, groups and a shared expert; and the bits of a token alone with those in company, of one
-// family with those of the other.
+// family with those of others whose codes are alike.
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,7 +41,10 @@ class Runner {
   // Steps of up to `direct` tokens are not sorted.
   Result run(const ExpertsStep& step, std::uint32_t direct = 1, const Mode& mode = {}) {
     Experts& experts = prepared(direct);
-    const Activation x{.rows = upload(*device_, step.rows), .codes = upload(*device_, step.codes)};
+    const bool halves = backend_->target().code_form == CodeForm::halves;
+    const Activation x{.rows = upload(*device_, step.rows),
+                       .codes = halves ? upload(*device_, step.halves(shape_.width))
+                                       : upload(*device_, step.codes)};
     const bool has_shared = shape_.spec.shared_width > 0;
     const Buffer shared = has_shared ? upload(*device_, step.shared) : Buffer();
     const Buffer out = upload(*device_, step.before);
@@ -55,6 +58,11 @@ class Runner {
   }
 
   const ExpertWeights& weights() const { return weights_; }
+  Rounding rounding() const {
+    const Target& target = backend_->target();
+    if (target.math == MathMode::exact) return Rounding::none;
+    return target.code_form == CodeForm::halves ? Rounding::halves : Rounding::integers;
+  }
 
  private:
   Experts& prepared(std::uint32_t direct) {
@@ -104,16 +112,17 @@ void expect_routed(const ExpertsLayer& layer, const ExpertsStep& step, const Res
 
 // The experts and weights are those of the device, which expect_routed compares.
 void expect_rows(const ExpertsLayer& layer, const ExpertsStep& step, const Result& got,
-                 MathMode math, const Mode& mode) {
+                 Rounding rounding, const Mode& mode) {
   const ExpertsCase& shape = layer.shape;
   const std::uint32_t used = shape.spec.used;
-  const bool fast = math == MathMode::fast;
   for (std::uint32_t t = 0; t < step.tokens; ++t) {
     std::vector<Sum> want(shape.width);
-    const std::vector<double> x = fast ? step.coded(t, shape.width) : step.row(t, shape.width);
+    std::vector<double> x =
+        rounding == Rounding::none ? step.row(t, shape.width) : step.coded(t, shape.width);
+    if (rounding == Rounding::halves) host_halves(x);
     for (std::uint32_t r = 0; r < used; ++r) {
       const double weight = got.weights[t * (used + 1) + r];
-      const auto rows = layer.expert(got.chosen[t * used + r], x, fast);
+      const auto rows = layer.expert(got.chosen[t * used + r], x, rounding);
       for (std::uint32_t i = 0; i < shape.width; ++i) {
         want[i].value += weight * rows[i].value;
         want[i].size += std::fabs(weight) * (rows[i].size + 1e-6 * std::fabs(rows[i].value));
@@ -193,19 +202,19 @@ TEST_P(ExpertsTest, EqualFloat64AndGiveEachTokenItsBitsInAnyCompany) {
   const ExpertsLayer layer(case_of(GetParam()), 7);
   const MathMode math = GetParam().math;
   const ExpertsStep step(layer.shape.width, 64, 11);
-  std::optional<Result> first;
+  std::map<Rounding, Result> first;
   for (const std::string& family : families()) {
     SCOPED_TRACE(family);
     Runner runner(layer, family, math);
     for (const Mode& mode : {Mode{Accumulate::add, 0.5f}, Mode{Accumulate::replace, -0.25f}}) {
       const Result got = runner.run(step, 1, mode);
       ASSERT_NO_FATAL_FAILURE(expect_routed(layer, step, got));
-      ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, math, mode));
+      ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, runner.rounding(), mode));
     }
     const Result whole = runner.run(step);
-    if (!first) first = whole;
-    ASSERT_EQ(whole.rows, first->rows);
-    ASSERT_EQ(whole.weights, first->weights);
+    const Result& equal = first.emplace(runner.rounding(), whole).first->second;
+    ASSERT_EQ(whole.rows, equal.rows);
+    ASSERT_EQ(whole.weights, equal.weights);
     ASSERT_EQ(runner.run(step, 1000).rows, whole.rows) << "not sorted";
     for (const std::uint32_t count : {1u, 2u, 5u}) {
       for (std::uint32_t t = 0; t + count <= 64; t += 13) {
@@ -243,14 +252,13 @@ ExpertsCase fast_case(TensorType up_type = TensorType::q4_1) {
 TEST(Experts, GateAndUpOfDifferentFormatsEqualFloat64) {
   const ExpertsLayer layer(fast_case(TensorType::q8_0), 17);
   const ExpertsStep step(96, 9, 18);
-  std::vector<float> rows;
+  std::map<Rounding, std::vector<float>> rows;
   for (const std::string& family : families()) {
     Runner runner(layer, family, MathMode::fast);
     ASSERT_EQ(runner.weights().gate_up.runs.size(), 2u);
     const Result got = runner.run(step);
-    ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, MathMode::fast, {})) << family;
-    if (rows.empty()) rows = got.rows;
-    EXPECT_EQ(got.rows, rows);
+    ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, runner.rounding(), {})) << family;
+    EXPECT_EQ(got.rows, rows.emplace(runner.rounding(), got.rows).first->second);
   }
 }
 
@@ -265,14 +273,14 @@ TEST(Experts, SharedByAllOrNoTokensEqualFloat64) {
   const ExpertsLayer layer(shape, 19);
   constexpr std::uint32_t tokens = 113;
   const ExpertsStep step(shape.width, tokens, 20);
-  std::vector<float> rows;
+  std::map<Rounding, std::vector<float>> all;
   for (const std::string& family : families()) {
     Runner runner(layer, family, MathMode::fast);
     const Result got = runner.run(step);
     EXPECT_EQ(std::ranges::count(got.chosen, 1u), tokens);
     EXPECT_EQ(std::ranges::count(got.chosen, 2u), 0);
-    ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, MathMode::fast, {})) << family;
-    if (rows.empty()) rows = got.rows;
+    ASSERT_NO_FATAL_FAILURE(expect_rows(layer, step, got, runner.rounding(), {})) << family;
+    const auto& rows = all.emplace(runner.rounding(), got.rows).first->second;
     EXPECT_EQ(got.rows, rows);
     // A second launch shows whether the first one has reset its counters.
     EXPECT_EQ(runner.run(step).rows, rows);

@@ -2,7 +2,6 @@
 // instructions must be there, and their operands must fit them.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -53,20 +52,19 @@ std::string compile(const ProgramSpec& spec) {
   return entry == text.npos ? text : text.substr(entry);
 }
 
-ProgramSpec program_for(TensorType type, bool narrow) {
-  const PanelLayout layout{format_of(type), 512};
-  ProgramSpec spec{.name = "integer_matmul",
-                   .sources = {"matmul/integer_nvidia.cl"},
-                   .defines = layout.defines()};
-  for (const auto& [name, value] :
-       std::vector<std::pair<std::string, std::uint64_t>>{{"X_STRIDE", code_stride(layout.columns)},
-                                                          {"MATRIX_UNIT", 1},
-                                                          {"MMA_WARPS", narrow ? 8 : 4},
-                                                          {"NARROW", narrow ? 1 : 0},
-                                                          {"WARP_PANELS", narrow ? 1 : 2},
-                                                          {"WARP_TILES", narrow ? 1 : 4},
-                                                          {"PIPELINED", 0},
-                                                          {"ROW_ITEMS", 32}}) {
+ProgramSpec program_for(TensorType type, bool wide) {
+  const PanelLayout layout{format_of(type), 512, true};
+  ProgramSpec spec{
+      .name = "half_matmul", .sources = {"matmul/half_nvidia.cl"}, .defines = layout.defines()};
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
+           {"X_STRIDE", code_stride(layout.columns, CodeForm::halves)},
+           {"MATRIX_UNIT", 1},
+           {"GROUP_WARPS", wide ? 8 : 2},
+           {"WARP_PANELS", wide ? 2 : 1},
+           {"WARP_TILES", wide ? 8 : 1},
+           {"STAGE_BLOCKS", wide ? 2 : 8},
+           {"STAGES", 3},
+           {"ROW_ITEMS", 32}}) {
     spec.defines.push_back(define(name, value));
   }
   return spec;
@@ -74,21 +72,16 @@ ProgramSpec program_for(TensorType type, bool narrow) {
 
 TEST(NvidiaSource, CompilesToMatrixInstructions) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
-  for (const TensorType type : {TensorType::q8_0, TensorType::q4_0, TensorType::q4_1,
-                                TensorType::q5_1, TensorType::q4_k, TensorType::iq4_nl}) {
-    for (const bool narrow : {false, true}) {
-      SCOPED_TRACE(std::string(traits_of(type).name) + (narrow ? ", narrow" : ", wide"));
-      const std::string text = compile(program_for(type, narrow));
-      EXPECT_NE(text.find("mma.sync.aligned.m16n8k32"), text.npos) << text.substr(0, 2000);
-      EXPECT_EQ(text.find("mma.sync.aligned.m16n8k16"), text.npos);
+  for (const TensorTypeTraits& type : tensor_types()) {
+    if (type.type == TensorType::f32) continue;
+    for (const bool wide : {false, true}) {
+      SCOPED_TRACE(std::string(type.name) + (wide ? ", wide" : ", narrow"));
+      const std::string text = compile(program_for(type.type, wide));
+      EXPECT_NE(text.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), text.npos)
+          << text.substr(0, 2000);
+      EXPECT_NE(text.find("cp.async.cg.shared.global"), text.npos);
+      EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
     }
-  }
-  // Scales of 16 columns.
-  for (const TensorType type : {TensorType::q6_k, TensorType::q3_k, TensorType::q2_k}) {
-    SCOPED_TRACE(traits_of(type).name);
-    const std::string text = compile(program_for(type, false));
-    EXPECT_NE(text.find("mma.sync.aligned.m16n8k16"), text.npos) << text.substr(0, 2000);
-    EXPECT_EQ(text.find("mma.sync.aligned.m16n8k32"), text.npos);
   }
 }
 

@@ -27,7 +27,7 @@ class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(Target target) : Backend(std::move(target)) {}
 
-  Forms inputs_of(const PanelFormat&, MathMode math) const override {
+  Forms inputs_of(const PanelFormat&, std::uint32_t, MathMode math) const override {
     return {.rows = math == MathMode::exact, .codes = math == MathMode::fast};
   }
   std::uint64_t panel_bytes(const PanelFormat&, std::uint32_t columns) const override {
@@ -81,7 +81,7 @@ class BackendContract : public ::testing::TestWithParam<std::string> {
         spec_.layers[0],
         {.weights = weights_, .kv = {pages_}, .rope = rope_, .query_factors = factors_},
         *operations_));
-    must(x_.allocate(*device_, spec_, layers_, weights_.qkv, *operations_, 1, 1));
+    must(x_.allocate(spec_, layers_, weights_.qkv, *operations_, 1, 1));
     step_.tokens = 1;
   }
 

@@ -22,6 +22,7 @@
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "engine/core/model/backend/expert_products.hpp"
+#include "engine/core/model/backend/panel_layout.hpp"
 #include "engine/core/model/backend/target.hpp"
 #include "engine/core/model/forms.hpp"
 #include "engine/core/model/step_table.hpp"
@@ -98,7 +99,8 @@ struct EmbeddedRows {
 
 class Backend {
  public:
-  explicit Backend(Target target) : target_(std::move(target)) {}
+  // With `quads` panels of halves have columns by fours (PanelLayout::quads).
+  explicit Backend(Target target, bool quads = false) : target_(std::move(target)), quads_(quads) {}
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
@@ -106,8 +108,9 @@ class Backend {
   const Target& target() const { return target_; }
 
   // The form in which a product over such a matrix reads its input: rows in math exact, one of the
-  // two in math fast; there, by default, codes for quantized matrices and rows for all others.
-  virtual Forms inputs_of(const PanelFormat& format, MathMode math) const;
+  // two in math fast; there, by default, codes for quantized matrices and rows for all others. What
+  // codes are is for Target::code_form to say.
+  virtual Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const;
   Forms inputs_of(const Projection& matrix) const;
   Forms inputs_of(const ExpertMatrix& matrix) const;
 
@@ -115,6 +118,10 @@ class Backend {
   // is the family's: by default that of panel_layout.hpp. A family that wants another one replaces
   // the following four functions together. panel_bytes is the size of a panel of so many columns.
   virtual std::uint64_t panel_bytes(const PanelFormat& format, std::uint32_t columns) const;
+  // Where the numbers of a panel stand, for families with the layout of panel_layout.hpp.
+  PanelLayout layout_of(const PanelFormat& format, std::uint32_t columns) const {
+    return {format, columns, quads_};
+  }
   // Packs the rows of a tensor from panel_rows * panel on, at most panel_rows, into `out`, which
   // has panel_bytes. Scales are multiplied by `factor`, which only formats with scales as float
   // allow.
@@ -166,6 +173,7 @@ class Backend {
 
  private:
   Target target_;
+  bool quads_ = false;
   std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> embed_;  // by format and columns
 };
 

@@ -9,7 +9,7 @@ namespace millrace::engine {
 
 Status Backend::prepare_embedding(const Projection& embedding) {
   Device& device = *target_.device;
-  const PanelLayout layout{embedding.runs[0].format, embedding.columns};
+  const PanelLayout layout = layout_of(embedding.runs[0].format, embedding.columns);
   std::vector<std::string> defines = layout.defines();
   defines.push_back(define("WIDTH", embedding.columns));
   defines.push_back(define("ROW_ITEMS", device.row_items()));

@@ -14,11 +14,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Packs a row of values of `Bytes` bytes each; the panel is k-major.
-template <std::size_t Bytes>
+// Packs a row of values of `Bytes` bytes each; `Together` columns of a row stand together.
+template <std::size_t Bytes, std::size_t Together = 1>
 void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane, std::byte* codes) {
   for (std::uint32_t k = 0; k < columns; ++k) {
-    std::memcpy(codes + (std::size_t{k} * panel_rows + lane) * Bytes, row + k * Bytes, Bytes);
+    const std::size_t at = (k / Together * panel_rows + lane) * Together + k % Together;
+    std::memcpy(codes + at * Bytes, row + k * Bytes, Bytes);
   }
 }
 
@@ -170,6 +171,8 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
       RowPacker(layout, factor, lane, out.data()).pack(*quantized, row, layout.columns);
     } else if (layout.format.codes == Codes::f32) {
       pack_plain<4>(row, layout.columns, lane, codes);
+    } else if (layout.quads) {
+      pack_plain<2, 4>(row, layout.columns, lane, codes);
     } else {
       pack_plain<2>(row, layout.columns, lane, codes);
     }

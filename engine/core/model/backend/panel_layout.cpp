@@ -48,6 +48,7 @@ std::vector<std::string> PanelLayout::defines() const {
           define("CODE_LEVELS", format.levels ? 1 : 0),
           define("SCALE_SIZE", format.scale_bytes),
           define("SCALE_BLOCK", format.scale_block),
+          define("QUADS", quads ? 1 : 0),
           define("K", k())};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Where the numbers of a panel stand (kernels/matmul/layout.cl draws it), for the families whose
-// products read this layout: cpu and generic. Thread safety: plain values.
+// products read this layout: all so far. Thread safety: plain values.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +13,7 @@ namespace millrace::engine {
 struct PanelLayout {
   PanelFormat format;
   std::uint32_t columns = 0;
+  bool quads = false;  // of F16 and BF16, four columns of a row stand together
 
   std::uint32_t k() const { return round_up(columns, block_columns); }
   // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.

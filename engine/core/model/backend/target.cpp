@@ -51,6 +51,11 @@ Target::Target(Device& on, const ModelSpec& model, MathMode mode, KernelVariant 
   }
 }
 
+std::vector<std::string> Target::code_defines() const {
+  return {define("CODE_HALVES", code_form == CodeForm::halves ? 1 : 0),
+          define("MATRIX_UNIT", device->info().has_matrix_unit() ? 1 : 0)};
+}
+
 std::uint32_t Target::kind_of(const AttentionSpec& attention) const {
   return static_cast<std::uint32_t>(std::ranges::find(kinds, kind_for(attention)) - kinds.begin());
 }

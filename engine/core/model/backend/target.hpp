@@ -10,6 +10,7 @@
 #include "engine/core/device/device.hpp"
 #include "engine/core/families/spec.hpp"
 #include "engine/core/model/backend/kernel_variant.hpp"
+#include "engine/core/model/forms.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "engine/core/model/weights.hpp"
 #include "kernels/tuned.hpp"
@@ -75,6 +76,11 @@ struct Target {
 
   float inverse_width() const;
   std::string gate_define() const;
+  // Words from one row of codes to the next, and the defines of kernels that write codes.
+  std::uint32_t code_stride(std::uint32_t columns) const {
+    return engine::code_stride(columns, code_form);
+  }
+  std::vector<std::string> code_defines() const;
   // The defines of kernels that read rows of qkv; those of attention_defines also have its rope.
   std::vector<std::string> head_defines(std::uint32_t kind) const;
   std::vector<std::string> attention_defines(std::uint32_t kind) const;
@@ -85,6 +91,7 @@ struct Target {
   Device* device;
   ModelSpec spec;
   MathMode math;
+  CodeForm code_form = CodeForm::integers;
   kernels::Tuning tuning;
   KernelVariant variant;
   std::vector<AttentionKind> kinds;

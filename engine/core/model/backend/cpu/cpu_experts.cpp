@@ -40,7 +40,7 @@ Status CpuExperts::prepare_matrix(const ExpertMatrix& matrix, bool gated) {
 }
 
 Result<CpuExperts::Product> CpuExperts::build_product(const PanelLayout& layout, bool gated) {
-  const bool integers = is_integer(layout.format);
+  const bool integers = is_integer(layout.format, layout.columns);
   ProgramSpec program = cpu_product_program(backend_->target(), layout, integers);
   program.name = "experts_matmul";
   program.sources = {integers ? "experts/integer_cpu.cl" : "experts/exact_cpu.cl"};
@@ -57,7 +57,7 @@ Status CpuExperts::run(const ExpertMatrix& matrix, const ExpertsCall& call, cons
   const std::uint32_t mode = product_mode(Accumulate::replace, matrix.bias);
   const std::uint32_t by_token = call.by_token ? 1 : 0;
   for (const ExpertRun& run : matrix.runs) {
-    const bool integer = is_integer(run.format);
+    const bool integer = is_integer(run.format, matrix.columns);
     Kernel& kernel = products_.at(key_of(run.format, matrix.columns, false)).plain;
     MILLRACE_TRY(device_->launch(kernel, {.groups = {device_->info().compute_units}, .local = {}},
                                  {run.buffer, integer ? call.x.codes : call.x.rows,

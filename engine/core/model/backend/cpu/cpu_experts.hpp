@@ -35,8 +35,8 @@ class CpuExperts final : public ExpertProducts {
   // Format, K, and whether the program has the gate function.
   using ProductKey = std::tuple<PanelFormat, std::uint32_t, bool>;
   ProductKey key_of(const PanelFormat& format, std::uint32_t columns, bool gated) const;
-  bool is_integer(const PanelFormat& format) const {
-    return backend_->inputs_of(format, backend_->target().math).codes;
+  bool is_integer(const PanelFormat& format, std::uint32_t columns) const {
+    return backend_->inputs_of(format, columns, backend_->target().math).codes;
   }
   Status prepare_matrix(const ExpertMatrix& matrix, bool gated);
   Result<Product> build_product(const PanelLayout& layout, bool gated);

@@ -23,7 +23,7 @@ ProgramSpec cpu_product_program(const Target& target, const PanelLayout& layout,
 Status CpuBackend::prepare_product(const Projection& matrix, MathMode math) {
   for (const WeightRun& run : matrix.runs) {
     const PanelLayout layout{run.format, matrix.columns};
-    const bool codes = inputs_of(run.format, math).codes;
+    const bool codes = inputs_of(run.format, matrix.columns, math).codes;
     const ProductKey key{run.format, layout.k(), codes};
     if (products_.contains(key)) continue;
     MILLRACE_ASSIGN(products_[key], build_product(layout, codes));
@@ -53,7 +53,7 @@ Status CpuBackend::project(const ProductCall& call, MathMode math) {
   const std::uint32_t mode = product_mode(call.accumulate, matrix.bias);
   const std::uint32_t cores = device_->info().compute_units;
   for (const WeightRun& run : matrix.runs) {
-    const bool codes = inputs_of(run.format, math).codes;
+    const bool codes = inputs_of(run.format, matrix.columns, math).codes;
     Kernel& kernel = product_of(run, matrix, codes).plain;
     if (codes) {
       MILLRACE_TRY(

@@ -15,17 +15,26 @@ void add_generic_kv_defines(ProgramSpec& program, const KvCodecs& codecs, std::u
 
 }  // namespace
 
+std::uint32_t GenericBackend::attention_items() const {
+  return ATTENTION_ITEMS;
+}
+
+Result<Kernel> GenericBackend::build_attention(const KvCodecs& codecs, std::uint32_t kind) {
+  ProgramSpec program{.name = "attention",
+                      .sources = {"attention/generic.cl"},
+                      .defines = target().head_defines(kind)};
+  add_generic_kv_defines(program, codecs, target().kinds[kind].head_dim, target().math);
+  program.defines.push_back(define("ITEMS", attention_items()));
+  target().add_attention_shape(program, kind);
+  MILLRACE_ASSIGN(const Program built, device_->build(program));
+  return device_->kernel(built, "attention");
+}
+
 Status GenericBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
   KvKernels& kernels = kv_kernels_[{codecs, kind}];
   if (kernels.rope_kv) return {};
   const std::uint32_t head_dim = target().kinds[kind].head_dim;
-  ProgramSpec program{.name = "attention",
-                      .sources = {"attention/generic.cl"},
-                      .defines = target().head_defines(kind)};
-  add_generic_kv_defines(program, codecs, head_dim, target().math);
-  target().add_attention_shape(program, kind);
-  MILLRACE_ASSIGN(const Program attending, device_->build(program));
-  MILLRACE_ASSIGN(kernels.attend, device_->kernel(attending, "attention"));
+  MILLRACE_ASSIGN(kernels.attend, build_attention(codecs, kind));
   ProgramSpec store{
       .name = "store", .sources = {"rope/generic.cl"}, .defines = target().attention_defines(kind)};
   add_generic_kv_defines(store, codecs, head_dim, MathMode::exact);
@@ -51,7 +60,7 @@ Result<Forms> GenericBackend::attend(const AttentionCall& call, const Activation
   const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
   MILLRACE_TRY(device_->launch(
       kv_kernels_.at({kv.codecs, kv.kind}).attend,
-      {.groups = {kind.heads, call.step.tokens}, .local = {ATTENTION_ITEMS}},
+      {.groups = {kind.heads, call.step.tokens}, .local = {attention_items()}},
       {call.qkv, kv.means, kv.sinks, kv.buffer, call.step_words, out.rows, items.positions_at,
        items.tables_at, kind.qkv_stride(), input_stride(kind.columns()), kind.scale}));
   return Forms{.rows = true};

@@ -17,12 +17,14 @@ namespace millrace::engine {
 
 // The program of kernels/matmul/exact_generic.cl or integer_generic.cl for one format and depth,
 // and its launch: one work-item for each output.
-ProgramSpec generic_product_program(const PanelLayout& layout, bool codes);
+ProgramSpec generic_product_program(const PanelLayout& layout, bool codes,
+                                    CodeForm form = CodeForm::integers);
 Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns);
 
 class GenericBackend : public Backend {
  public:
-  explicit GenericBackend(Target of) : Backend(std::move(of)), device_(target().device) {}
+  explicit GenericBackend(Target of, bool quads = false)
+      : Backend(std::move(of), quads), device_(target().device) {}
 
   Status prepare_product(const Projection& matrix, MathMode math) override;
   Status project(const ProductCall& call, MathMode math) override;
@@ -35,6 +37,13 @@ class GenericBackend : public Backend {
   std::vector<const Buffer*> counters() const override { return {}; }
 
  protected:
+  // Work-items of a group of attention, a power of two, at least 16.
+  virtual std::uint32_t attention_items() const;
+  // The kernel that attend() launches.
+  virtual Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind);
+  Kernel& attention_kernel(const KvPages& kv) {
+    return kv_kernels_.at({kv.codecs, kv.kind}).attend;
+  }
   // A part of a matrix that reads codes, for families that multiply them in another way.
   virtual Status prepare_codes(const PanelLayout& layout);
   virtual Status project_codes(const ProductCall& call, const WeightRun& run);

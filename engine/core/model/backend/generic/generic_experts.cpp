@@ -13,13 +13,16 @@ Status GenericExperts::prepare(const ExpertWeights& weights) {
 
 Status GenericExperts::prepare(const ExpertMatrix& matrix) {
   for (const ExpertRun& run : matrix.runs) {
-    const PanelLayout layout{run.format, matrix.columns};
-    const ProductKey key{run.format, layout.k()};
+    const PanelLayout layout = backend_->layout_of(run.format, matrix.columns);
+    const bool codes = reads_codes(run.format, matrix.columns);
+    const ProductKey key{run.format, layout.k(), codes};
     if (products_.contains(key)) continue;
-    const bool codes = reads_codes(run.format);
-    ProgramSpec program = generic_product_program(layout, codes);
+    const Target& target = backend_->target();
+    ProgramSpec program = generic_product_program(layout, codes, target.code_form);
     program.name = "experts_matmul";
-    program.sources = {codes ? "experts/integer_generic.cl" : "experts/exact_generic.cl"};
+    program.sources = {!codes                                 ? "experts/exact_generic.cl"
+                       : target.code_form == CodeForm::halves ? "experts/half_generic.cl"
+                                                              : "experts/integer_generic.cl"};
     if (!codes) program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
     MILLRACE_ASSIGN(const Program built, device_->build(program));
     MILLRACE_ASSIGN(products_[key], device_->kernel(built, "experts_matmul"));
@@ -31,8 +34,9 @@ Status GenericExperts::run(const ExpertMatrix& matrix, const ExpertsCall& call, 
   const std::uint32_t mode = product_mode(Accumulate::replace, matrix.bias);
   const std::uint32_t by_token = call.by_token ? 1 : 0;
   for (const ExpertRun& run : matrix.runs) {
-    const Buffer& from = reads_codes(run.format) ? call.x.codes : call.x.rows;
-    Kernel& kernel = products_.at({run.format, round_up(matrix.columns, block_columns)});
+    const bool codes = reads_codes(run.format, matrix.columns);
+    const Buffer& from = codes ? call.x.codes : call.x.rows;
+    Kernel& kernel = products_.at({run.format, round_up(matrix.columns, block_columns), codes});
     MILLRACE_TRY(device_->launch(
         kernel, generic_product_grid(run.panels, call.slot_count),
         {run.buffer, from, out, matrix.bias, call.slots, call.slot_count, run.panels,

@@ -3,7 +3,7 @@
 // reads its row where it stands. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "engine/core/model/backend/backend.hpp"
 
@@ -22,10 +22,10 @@ class GenericExperts final : public ExpertProducts {
   Status gated(const ExpertWeights& weights, const ExpertsCall& call, const Buffer& codes) override;
 
  private:
-  // Format and padded K.
-  using ProductKey = std::pair<PanelFormat, std::uint32_t>;
-  bool reads_codes(const PanelFormat& format) const {
-    return backend_->inputs_of(format, backend_->target().math).codes;
+  // Format, padded K, and whether it reads codes.
+  using ProductKey = std::tuple<PanelFormat, std::uint32_t, bool>;
+  bool reads_codes(const PanelFormat& format, std::uint32_t columns) const {
+    return backend_->inputs_of(format, columns, backend_->target().math).codes;
   }
 
   const Backend* backend_;

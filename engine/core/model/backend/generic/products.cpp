@@ -10,13 +10,13 @@ constexpr std::uint32_t group_columns = 8;  // of a group in the generic kernels
 
 }  // namespace
 
-ProgramSpec generic_product_program(const PanelLayout& layout, bool codes) {
+ProgramSpec generic_product_program(const PanelLayout& layout, bool codes, CodeForm form) {
   ProgramSpec program{.name = codes ? "integer_matmul" : "matmul",
                       .sources = {codes ? "matmul/integer_generic.cl" : "matmul/exact_generic.cl"},
                       .defines = layout.defines()};
   program.defines.push_back(define("GROUP_COLUMNS", group_columns));
   // The kernel of fp32 rows takes this number as an argument.
-  if (codes) program.defines.push_back(define("X_STRIDE", code_stride(layout.columns)));
+  if (codes) program.defines.push_back(define("X_STRIDE", code_stride(layout.columns, form)));
   return program;
 }
 
@@ -27,9 +27,9 @@ Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns) {
 
 Status GenericBackend::prepare_product(const Projection& matrix, MathMode math) {
   for (const WeightRun& run : matrix.runs) {
-    const PanelLayout layout{run.format, matrix.columns};
-    MILLRACE_TRY(inputs_of(run.format, math).codes ? prepare_codes(layout)
-                                                   : prepare(layout, false));
+    const PanelLayout layout = layout_of(run.format, matrix.columns);
+    MILLRACE_TRY(inputs_of(run.format, matrix.columns, math).codes ? prepare_codes(layout)
+                                                                   : prepare(layout, false));
   }
   return {};
 }
@@ -51,7 +51,7 @@ Status GenericBackend::project(const ProductCall& call, MathMode math) {
   const std::uint32_t mode = product_mode(call.accumulate, matrix.bias);
   const std::uint32_t k = round_up(matrix.columns, block_columns);
   for (const WeightRun& run : matrix.runs) {
-    if (inputs_of(run.format, math).codes) {
+    if (inputs_of(run.format, matrix.columns, math).codes) {
       MILLRACE_TRY(project_codes(call, run));
       continue;
     }

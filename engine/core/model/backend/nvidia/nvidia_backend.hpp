@@ -1,7 +1,8 @@
 #pragma once
-// The family of NVIDIA GPUs since compute capability 8.0: integer products run on the matrix unit
-// (kernels/matmul/integer_nvidia.cl), with the bits of all other families; the rest is generic. On
-// other devices, where tests force it, plain arithmetic stands for the unit's instruction.
+// The family of NVIDIA GPUs since compute capability 8.0: in math fast, products of matrices run on
+// the matrix unit over halves (kernels/matmul/half_nvidia.cl), and attention over plain halves has
+// a kernel of its own (kernels/attention/nvidia.cl); the rest is generic. On other
+// devices, where tests force it, plain arithmetic stands for the unit's instruction.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,25 +13,37 @@
 
 namespace millrace::engine {
 
-// How a product of some size is cut (integer_nvidia.cl).
+// How a product of some size is cut (half_nvidia.cl): into tiles of a warp, and stages.
 struct WarpShape {
-  std::uint32_t panels = 1, tiles = 1;  // of a warp
-  bool pipelined = false, narrow = false;
+  std::uint32_t warps = 1;              // of a group
+  std::uint32_t panels = 1, tiles = 1;  // of a warp; a tile has 8 columns
+  std::uint32_t stage_blocks = 2, stages = 2;
   auto operator<=>(const WarpShape&) const = default;
 };
 
 class NvidiaBackend final : public GenericBackend {
  public:
-  explicit NvidiaBackend(Target of) : GenericBackend(std::move(of)) {}
+  explicit NvidiaBackend(Target of) : GenericBackend(with_halves(std::move(of)), true) {}
+
+  // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
+  // whole blocks.
+  Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
+  Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
 
  protected:
+  // A work-item for each of 128 channels; on an H100 64 leave two thirds of the loads waiting.
+  std::uint32_t attention_items() const override { return 128; }
+  Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Status prepare_codes(const PanelLayout& layout) override;
   Status project_codes(const ProductCall& call, const WeightRun& run) override;
 
  private:
+  static Target with_halves(Target target);
   // Format, padded K, and the shape.
   using UnitKey = std::tuple<PanelFormat, std::uint32_t, WarpShape>;
-  WarpShape shape_for(std::uint32_t panels, std::uint32_t columns) const;
+  bool fits(const PanelFormat& format, const WarpShape& shape) const;
+  const WarpShape& shape_for(const PanelFormat& format, std::uint32_t panels,
+                             std::uint32_t columns) const;
   Status prepare(const PanelLayout& layout, const WarpShape& shape);
 
   std::map<UnitKey, Kernel> unit_products_;

@@ -1,4 +1,6 @@
-// The integer products of NVIDIA GPUs.
+// The products of NVIDIA GPUs.
+#include <array>
+
 #include "engine/core/model/backend/nvidia/nvidia_backend.hpp"
 #include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/program_text.hpp"
@@ -8,64 +10,124 @@ namespace {
 
 constexpr std::uint32_t tile_columns = 8;
 constexpr std::uint32_t warp_items = 32;
-constexpr std::uint32_t wide_warps = 4, narrow_warps = 8;  // of a group
-constexpr std::uint32_t narrow_columns = 16;               // up to so many run narrow
 
-constexpr WarpShape narrow{.panels = 1, .tiles = 1, .narrow = true};
-constexpr WarpShape wide{.panels = 2, .tiles = 4};
-constexpr WarpShape large{.panels = 4, .tiles = 4, .pipelined = true};
-constexpr std::uint32_t large_warps = 16;  // of a multiprocessor; with fewer, wide is faster
+// From the largest on; the last serves whatever has too few columns or panels for the others.
+// Measured on an H100 (kernels/matmul/README.md).
+constexpr std::array<WarpShape, 6> shapes{{
+    {.warps = 8, .panels = 2, .tiles = 16, .stage_blocks = 2, .stages = 3},
+    {.warps = 4, .panels = 4, .tiles = 8, .stage_blocks = 2, .stages = 3},
+    {.warps = 4, .panels = 2, .tiles = 8, .stage_blocks = 2, .stages = 3},
+    {.warps = 4, .panels = 1, .tiles = 4, .stage_blocks = 4, .stages = 3},
+    {.warps = 4, .panels = 1, .tiles = 2, .stage_blocks = 4, .stages = 4},
+    {.warps = 2, .panels = 1, .tiles = 1, .stage_blocks = 8, .stages = 3},
+}};
 
 constexpr std::uint32_t parts(std::uint32_t count, std::uint32_t each) {
   return (count + each - 1) / each;
 }
 
 Grid grid_of(const WarpShape& shape, std::uint32_t panels, std::uint32_t columns) {
-  const std::uint32_t warps = shape.narrow ? narrow_warps : wide_warps;
-  const std::uint32_t own = shape.narrow ? 1 : wide_warps * shape.panels;
-  return {.groups = {parts(panels, own), parts(columns, shape.tiles * tile_columns)},
-          .local = {warp_items, warps}};
+  return {.groups = {parts(columns, shape.tiles * tile_columns),
+                     parts(panels, shape.warps * shape.panels)},
+          .local = {warp_items, shape.warps}};
+}
+
+// Whether so many groups keep the multiprocessors busy.
+bool fills(const Grid& grid, std::uint32_t multiprocessors) {
+  return 10 * grid.groups.x * grid.groups.y >= std::size_t{7} * multiprocessors;
+}
+
+// The local memory of a group, as half_nvidia.cl lays it out.
+std::uint32_t local_bytes(const PanelFormat& format, const WarpShape& shape) {
+  constexpr std::uint32_t vector_bytes = 16;
+  const std::uint32_t words = static_cast<std::uint32_t>(format.codes);
+  const std::uint32_t block = format.quantized() ? 4 * words : 64;
+  const std::uint32_t pitch = block + 2 * parts(block, format.quantized() ? 8 : 16);
+  const std::uint32_t scales = format.scales_per_block() * format.scale_bytes;
+  const std::uint32_t steps = format.has_steps() ? (format.affine ? 4 : 2) : 0;
+  const std::uint32_t panel = shape.stage_blocks * (pitch + scales) + steps;
+  const std::uint32_t x = shape.stage_blocks * shape.tiles * tile_columns * 4;
+  return shape.stages * (shape.warps * shape.panels * panel + x) * vector_bytes;
+}
+
+// What a group may use, which the driver of these GPUs allows beyond the 48 KiB that it reports.
+std::uint32_t local_limit(std::uint32_t compute_capability) {
+  constexpr std::uint32_t kib = 1024;
+  switch (compute_capability) {
+    case 90:
+    case 100:
+    case 103:
+      return 226 * kib;
+    case 80:
+    case 87:
+      return 162 * kib;
+    case 0:  // another kind of device, where tests force this family
+      return ~0u;
+    default:
+      return 98 * kib;
+  }
 }
 
 }  // namespace
 
-WarpShape NvidiaBackend::shape_for(std::uint32_t panels, std::uint32_t columns) const {
-  if (columns <= narrow_columns) return narrow;
-  const std::uint32_t warps =
-      parts(panels, large.panels) * parts(columns, large.tiles * tile_columns);
-  return warps < large_warps * target().device->info().compute_units ? wide : large;
+Target NvidiaBackend::with_halves(Target target) {
+  target.code_form = CodeForm::halves;
+  return target;
+}
+
+Forms NvidiaBackend::inputs_of(const PanelFormat& format, std::uint32_t columns,
+                               MathMode math) const {
+  const bool codes =
+      math == MathMode::fast && format.codes != Codes::f32 && columns % block_columns == 0;
+  return {.rows = !codes, .codes = codes};
+}
+
+bool NvidiaBackend::fits(const PanelFormat& format, const WarpShape& shape) const {
+  return local_bytes(format, shape) <= local_limit(target().device->info().compute_capability);
+}
+
+const WarpShape& NvidiaBackend::shape_for(const PanelFormat& format, std::uint32_t panels,
+                                          std::uint32_t columns) const {
+  const std::uint32_t multiprocessors = target().device->info().compute_units;
+  for (const WarpShape& shape : shapes) {
+    const bool narrow = shape.tiles * tile_columns < 2 * columns;
+    if (narrow && fits(format, shape) && fills(grid_of(shape, panels, columns), multiprocessors)) {
+      return shape;
+    }
+  }
+  return shapes.back();
 }
 
 Status NvidiaBackend::prepare(const PanelLayout& layout, const WarpShape& shape) {
   Kernel& kernel = unit_products_[{layout.format, layout.k(), shape}];
   if (kernel) return {};
-  ProgramSpec program{.name = "integer_matmul",
-                      .sources = {"matmul/integer_nvidia.cl"},
-                      .defines = layout.defines()};
+  ProgramSpec program{
+      .name = "half_matmul", .sources = {"matmul/half_nvidia.cl"}, .defines = layout.defines()};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
-  add("X_STRIDE", code_stride(layout.columns));
-  add("MATRIX_UNIT", target().device->info().has_integer_mma() ? 1 : 0);
-  add("MMA_WARPS", shape.narrow ? narrow_warps : wide_warps);
-  add("NARROW", shape.narrow ? 1 : 0);
+  add("X_STRIDE", target().code_stride(layout.columns));
+  add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
+  add("GROUP_WARPS", shape.warps);
   add("WARP_PANELS", shape.panels);
   add("WARP_TILES", shape.tiles);
-  add("PIPELINED", shape.pipelined ? 1 : 0);
+  add("STAGE_BLOCKS", shape.stage_blocks);
+  add("STAGES", shape.stages);
   MILLRACE_ASSIGN(const Program built, target().device->build(program));
-  MILLRACE_ASSIGN(kernel,
-                  target().device->kernel(built, shape.narrow ? "matmul_narrow" : "matmul"));
+  MILLRACE_ASSIGN(kernel, target().device->kernel(built, "matmul"));
   return {};
 }
 
 Status NvidiaBackend::prepare_codes(const PanelLayout& layout) {
-  for (const WarpShape& shape : {narrow, wide, large}) MILLRACE_TRY(prepare(layout, shape));
+  for (const WarpShape& shape : shapes) {
+    if (fits(layout.format, shape)) MILLRACE_TRY(prepare(layout, shape));
+  }
   return {};
 }
 
 Status NvidiaBackend::project_codes(const ProductCall& call, const WeightRun& run) {
   const Projection& matrix = call.matrix;
-  const WarpShape shape = shape_for(run.panels, call.columns);
+  const WarpShape& shape = shape_for(run.format, run.panels, call.columns);
   return target().device->launch(
       unit_products_.at({run.format, round_up(matrix.columns, block_columns), shape}),
       grid_of(shape, run.panels, call.columns),

@@ -1,0 +1,196 @@
+// Compares products of halves (kernels/matmul/half_nvidia.cl) with float64 in every format and
+// every shape of a warp, and all shapes with each other bit for bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "engine/core/gguf/half.hpp"
+#include "engine/core/model/operations.hpp"
+#include "tests/support/device.hpp"
+#include "tests/support/one_layer.hpp"
+#include "tests/support/random_blocks.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using testing::append_random_block;
+using testing::append_value;
+using testing::download;
+using testing::must;
+using testing::open_device;
+using testing::Random;
+using testing::upload;
+
+std::uint16_t random_half(Random& random) {
+  return static_cast<std::uint16_t>(random.below(2) << 15 | (0x2000 + random.below(0x1000)));
+}
+
+struct Matrix {
+  TensorType type = TensorType::f16;
+  std::uint32_t rows = 0, columns = 0;
+  std::vector<std::byte> bytes;
+  std::vector<float> values;  // [rows][columns], as the file defines them
+
+  Tensor tensor() const {
+    Tensor out;
+    out.name = "random";
+    out.type = type;
+    out.rank = 2;
+    out.shape = {columns, rows, 1, 1};
+    out.data = bytes;
+    return out;
+  }
+};
+
+Matrix random_matrix(TensorType type, std::uint32_t rows, std::uint32_t columns, Random& random) {
+  Matrix out{.type = type, .rows = rows, .columns = columns, .bytes = {}, .values = {}};
+  const std::uint32_t blocks = rows * (columns / traits_of(type).block_elements);
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    if (type == TensorType::f16) {
+      append_value(out.bytes, random_half(random));
+    } else if (type == TensorType::bf16) {
+      append_value(out.bytes, static_cast<std::uint16_t>(random.below(2) << 15 |
+                                                         (0x3c00 + random.below(0x200))));
+    } else {
+      append_random_block(out.bytes, type, random,
+                          [&](std::uint32_t) { return random_half(random); });
+    }
+  }
+  out.values.resize(std::size_t{rows} * columns);
+  must(dequantize_rows(out.tensor(), 0, rows, out.values));
+  return out;
+}
+
+float to_half(float value) {
+  return half_to_float(float_to_half(value));
+}
+
+// Products by one matrix, with x as rows that become codes on the device.
+class Products {
+ public:
+  Products(const Matrix& matrix, std::uint32_t compute_units)
+      : device_(open_device({.variant = "nvidia", .compute_units = compute_units})),
+        operations_(*device_, one_layer({.head_dim = 32}), MathMode::fast),
+        matrix_(matrix) {
+    const Backend& backend = operations_.backend();
+    const PanelFormat format = format_of(matrix.type);
+    const std::uint64_t bytes = backend.panel_bytes(format, matrix.columns);
+    panels_ = round_up(matrix.rows, panel_rows) / panel_rows;
+    std::vector<std::byte> packed(panels_ * bytes);
+    for (std::uint32_t p = 0; p < panels_; ++p) {
+      backend.pack(format, matrix.tensor(), p, std::span(packed).subspan(p * bytes, bytes), 1.0f);
+    }
+    projection_.columns = matrix.columns;
+    projection_.rows = panels_ * panel_rows;
+    projection_.first = {0};
+    projection_.runs.push_back(
+        {.format = format, .first_row = 0, .panels = panels_, .buffer = upload(*device_, packed)});
+    must(operations_.prepare_layer());
+    must(operations_.prepare_product(projection_));
+  }
+
+  // x is [columns][matrix.columns]; returns [columns][rows rounded up to 16].
+  std::vector<float> run(const std::vector<float>& x, std::uint32_t columns,
+                         const std::vector<float>& before, const std::vector<float>& bias) {
+    const std::uint32_t k = matrix_.columns, stride = input_stride(k);
+    std::vector<float> rows(std::size_t{stride} * (columns + input_slack_rows), 1e30f);
+    for (std::uint32_t c = 0; c < columns; ++c) {
+      std::copy_n(&x[std::size_t{c} * k], k, &rows[std::size_t{c} * stride]);
+    }
+    const std::size_t words =
+        std::size_t{operations_.target().code_stride(k)} * (columns + input_slack_rows);
+    const Activation in{.rows = upload(*device_, rows),
+                        .codes = upload(*device_, std::vector<std::uint32_t>(words, 0x7fffffff))};
+    must(operations_.quantize(in, k, columns));
+    projection_.bias = upload(*device_, bias);
+    const Buffer out = upload(*device_, before);
+    must(operations_.project(projection_, in, columns, out, projection_.rows, Accumulate::add));
+    return download<float>(*device_, out, before.size());
+  }
+
+  std::uint32_t out_rows() const { return projection_.rows; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  Operations operations_;
+  const Matrix& matrix_;
+  std::uint32_t panels_ = 0;
+  Projection projection_;
+};
+
+std::vector<TensorType> types() {
+  std::vector<TensorType> out;
+  for (const TensorTypeTraits& type : tensor_types()) {
+    if (type.type != TensorType::f32) out.push_back(type.type);
+  }
+  return out;
+}
+
+class HalfMatmul : public ::testing::TestWithParam<TensorType> {};
+
+// Devices of one, two and many units choose different shapes.
+TEST_P(HalfMatmul, IsCloseToFloat64AndTheSameInEveryShape) {
+  Random random(3);
+  const std::uint32_t k = std::max(96u, 2 * traits_of(GetParam()).block_elements);
+  constexpr std::uint32_t most = 100;
+  const Matrix matrix = random_matrix(GetParam(), 150, k, random);
+  const std::vector<float> x = random.floats(std::size_t{most} * k, -2, 2);
+  const std::vector<float> bias = random.floats(160, -1, 1);
+  std::vector<float> first;
+  for (const std::uint32_t units : {1u, 2u, 1000u}) {
+    Products products(matrix, units);
+    const std::uint32_t rows = products.out_rows();
+    const std::vector<float> before = Random(4).floats(std::size_t{most} * rows, -1, 1);
+    for (const std::uint32_t n : {1u, 7u, 8u, 9u, 32u, 33u, 64u, 65u, most}) {
+      const std::vector<float> start(before.begin(), before.begin() + n * rows);
+      const std::vector<float> got = products.run(x, n, start, bias);
+      if (first.empty() && n == 1) first = products.run(x, most, before, bias);
+      for (std::uint32_t c = 0; c < n; ++c) {
+        for (std::uint32_t r = 0; r < matrix.rows; ++r) {
+          const std::size_t at = std::size_t{c} * rows + r;
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(got[at]), std::bit_cast<std::uint32_t>(first[at]))
+              << "row " << r << ", column " << c << " of " << n << ", " << units << " units";
+        }
+      }
+    }
+    for (std::uint32_t c = 0; c < most; ++c) {
+      for (std::uint32_t r = 0; r < matrix.rows; ++r) {
+        double sum = 0, size = 0;
+        for (std::uint32_t i = 0; i < k; ++i) {
+          const double term = static_cast<double>(to_half(matrix.values[r * k + i])) *
+                              static_cast<double>(to_half(x[std::size_t{c} * k + i] / 16) * 16);
+          sum += term;
+          size += std::abs(term);
+        }
+        const std::size_t at = std::size_t{c} * rows + r;
+        const double expected = sum + static_cast<double>(bias[r] + before[at]);
+        ASSERT_NEAR(first[at], expected, 2e-6 * (size + 2)) << "row " << r << ", column " << c;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, HalfMatmul, ::testing::ValuesIn(types()),
+                         [](const auto& type) { return std::string(traits_of(type.param).name); });
+
+// A number beyond the halves shows in every output of its column, and in no other.
+TEST(HalfMatmulRange, WhatIsTooLargeIsNotHidden) {
+  Random random(5);
+  const Matrix matrix = random_matrix(TensorType::q8_0, 32, 64, random);
+  Products products(matrix, 1);
+  std::vector<float> x = random.floats(3 * 64, -2, 2);
+  x[64 + 5] = 2e6f;
+  const auto got = products.run(x, 3, std::vector<float>(3 * 32), std::vector<float>(32));
+  for (std::uint32_t r = 0; r < 32; ++r) {
+    EXPECT_TRUE(std::isfinite(got[r]) && std::isfinite(got[64 + r]));
+    EXPECT_FALSE(std::isfinite(got[32 + r])) << "row " << r;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::engine
