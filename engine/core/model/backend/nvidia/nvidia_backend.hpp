@@ -14,10 +14,12 @@
 namespace millrace::engine {
 
 // How a product of some size is cut (half_nvidia.cl): into tiles of a warp, and stages.
+enum class Weights : std::uint8_t { any, codes, halves };
 struct WarpShape {
   std::uint32_t warps = 1;              // of a group
   std::uint32_t panels = 1, tiles = 1;  // of a warp; a tile has 8 columns
   std::uint32_t stage_blocks = 2, stages = 2;
+  Weights weights = Weights::any;  // that it is for
   auto operator<=>(const WarpShape&) const = default;
 };
 
@@ -41,7 +43,7 @@ class NvidiaBackend final : public GenericBackend {
   static Target with_halves(Target target);
   // Format, padded K, and the shape.
   using UnitKey = std::tuple<PanelFormat, std::uint32_t, WarpShape>;
-  bool fits(const PanelFormat& format, const WarpShape& shape) const;
+  bool suits(const WarpShape& shape, const PanelFormat& format) const;
   const WarpShape& shape_for(const PanelFormat& format, std::uint32_t panels,
                              std::uint32_t columns) const;
   Status prepare(const PanelLayout& layout, const WarpShape& shape);

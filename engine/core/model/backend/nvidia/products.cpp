@@ -13,10 +13,16 @@ constexpr std::uint32_t warp_items = 32;
 
 // From the largest on; the last serves whatever has too few columns or panels for the others.
 // Measured on an H100 (kernels/matmul/README.md).
-constexpr std::array<WarpShape, 6> shapes{{
-    {.warps = 8, .panels = 2, .tiles = 16, .stage_blocks = 2, .stages = 3},
-    {.warps = 4, .panels = 4, .tiles = 8, .stage_blocks = 2, .stages = 3},
-    {.warps = 4, .panels = 2, .tiles = 8, .stage_blocks = 2, .stages = 3},
+constexpr std::array<WarpShape, 7> shapes{{
+    {.warps = 4,
+     .panels = 2,
+     .tiles = 16,
+     .stage_blocks = 1,
+     .stages = 4,
+     .weights = Weights::codes},
+    {.warps = 8, .panels = 2, .tiles = 16, .stages = 3, .weights = Weights::halves},
+    {.warps = 4, .panels = 4, .tiles = 8, .stages = 3},
+    {.warps = 4, .panels = 2, .tiles = 8, .stages = 3},
     {.warps = 4, .panels = 1, .tiles = 4, .stage_blocks = 4, .stages = 3},
     {.warps = 4, .panels = 1, .tiles = 2, .stage_blocks = 4, .stages = 4},
     {.warps = 2, .panels = 1, .tiles = 1, .stage_blocks = 8, .stages = 3},
@@ -82,7 +88,9 @@ Forms NvidiaBackend::inputs_of(const PanelFormat& format, std::uint32_t columns,
   return {.rows = !codes, .codes = codes};
 }
 
-bool NvidiaBackend::fits(const PanelFormat& format, const WarpShape& shape) const {
+bool NvidiaBackend::suits(const WarpShape& shape, const PanelFormat& format) const {
+  const Weights weights = format.quantized() ? Weights::codes : Weights::halves;
+  if (shape.weights != Weights::any && shape.weights != weights) return false;
   return local_bytes(format, shape) <= local_limit(target().device->info().compute_capability);
 }
 
@@ -91,7 +99,7 @@ const WarpShape& NvidiaBackend::shape_for(const PanelFormat& format, std::uint32
   const std::uint32_t multiprocessors = target().device->info().compute_units;
   for (const WarpShape& shape : shapes) {
     const bool narrow = shape.tiles * tile_columns < 2 * columns;
-    if (narrow && fits(format, shape) && fills(grid_of(shape, panels, columns), multiprocessors)) {
+    if (narrow && suits(shape, format) && fills(grid_of(shape, panels, columns), multiprocessors)) {
       return shape;
     }
   }
@@ -120,7 +128,7 @@ Status NvidiaBackend::prepare(const PanelLayout& layout, const WarpShape& shape)
 
 Status NvidiaBackend::prepare_codes(const PanelLayout& layout) {
   for (const WarpShape& shape : shapes) {
-    if (fits(layout.format, shape)) MILLRACE_TRY(prepare(layout, shape));
+    if (suits(shape, layout.format)) MILLRACE_TRY(prepare(layout, shape));
   }
   return {};
 }
