@@ -17,8 +17,8 @@
 //
 // A warp computes WARP_PANELS panels by WARP_TILES tiles of 8 columns, and keeps its sums in
 // registers. The panels of its warps and the group's columns of x are copied to local memory in
-// stages of STAGE_BLOCKS blocks, 1, 2, 4 or 8; STAGES - 1 of them are under way. (Registers would not
-// hold what is under way: the compiler moves loads to their use.) Lane 4g + t takes the columns
+// stages of STAGE_BLOCKS blocks, 1, 2, 4 or 8; STAGES - 1 of them are under way. (Registers would
+// not hold what is under way: the compiler moves loads to their use.) Lane 4g + t takes the columns
 // 8t .. 8t+7 of a block, of the rows g and g + 8 of a panel and of column g of a tile: the first
 // four for one instruction, the rest for the next.
 // Limit: few columns: memory; many: the unit, which needs about 6 cycles for an instruction.
