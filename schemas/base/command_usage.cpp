@@ -65,7 +65,7 @@ std::string wrong_count(const CLI::App& app, const std::string& text) {
 }
 
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
     case CLI::ExitCodes::ExtrasError:
       return unexpected(app);
