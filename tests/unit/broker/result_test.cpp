@@ -51,7 +51,7 @@ TEST(PublishedResult, HoldsTheBytesThatTheEngineSent) {
 TEST(PublishedResult, OfAnEndByTheLedgerRepeatsTheJobsLabels) {
   World world;
   world.submit({labelled_job()});
-  world.ask(CancelJobs{default_tenant, {"a"}, ""});
+  static_cast<void>(world.ask(CancelJobs{default_tenant, {"a"}, ""}));
   const JobResult result = world.result_of("a");
   ASSERT_TRUE(result.error);
   EXPECT_EQ(result.error->code, Code::cancelled);

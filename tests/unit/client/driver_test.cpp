@@ -23,8 +23,8 @@ class Silent final : public RunObserver {
 
 class DriverTest : public ::testing::Test {
  protected:
-  Status go(std::string input) {
-    const RunPaths paths{folder_.write("in", std::move(input)), folder_ / "out"};
+  Status go(const std::string& input) {
+    const RunPaths paths{folder_.write("in", input), folder_ / "out"};
     auto run = RunFolder::open(*env_, paths, {{"--model", "m"}}, false);
     if (!run) {
       return fail(run.error());

@@ -59,7 +59,7 @@ class Convert : public ::testing::Test {
     EXPECT_TRUE(file) << file.error().text();
     return *std::move(file);
   }
-  Status convert(const GgufFile& file, const char* type, ConvertOptions options = {}) {
+  Status convert(const GgufFile& file, const char* type, const ConvertOptions& options = {}) {
     MILLRACE_ASSIGN(const auto plan, plan_conversion(file, *find_file_type(type), false));
     return write_conversion(file, plan, env_, out_path, options);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/core/kv/kv_cache.hpp"
+#include "schemas/base/limits.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/tiny_model.hpp"
 

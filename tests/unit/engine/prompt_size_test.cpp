@@ -4,6 +4,10 @@
 namespace millrace::engine {
 namespace {
 
+std::string letters(std::size_t count) {
+  return std::string(count, 'a');
+}
+
 // A prompt that is too long by its bytes is not tokenized, and a chat is not rendered to its end:
 // the errors tell the bytes, and no number of tokens.
 TEST_F(LoopTest, APromptIsRefusedByItsBytes) {
@@ -12,7 +16,7 @@ TEST_F(LoopTest, APromptIsRefusedByItsBytes) {
   GenerationRequest r;
   r.sampling.seed = 1;
   r.max_tokens = 1;
-  r.prompt = std::string(120'000'000, 'a');
+  r.prompt = letters(120'000'000);
   const auto text = engine::prepare(r, context_);
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, Code::context_exceeded);
@@ -20,7 +24,7 @@ TEST_F(LoopTest, APromptIsRefusedByItsBytes) {
                                       std::to_string(most) + " bytes that need tokens fits"),
             std::string::npos)
       << text.error().text();
-  r.prompt = Chat{{"user", std::string(20'000'000, 'a')}};
+  r.prompt = Chat{{"user", letters(20'000'000)}};
   const auto chat = engine::prepare(r, context_);
   ASSERT_FALSE(chat);
   EXPECT_EQ(chat.error().code, Code::context_exceeded);
@@ -31,7 +35,7 @@ TEST_F(LoopTest, APromptIsRefusedByItsBytes) {
   ASSERT_FALSE(ids);
   EXPECT_EQ(ids.error().code, Code::context_exceeded);
   // A text at the bound is tokenized, and its tokens are counted.
-  r.prompt = std::string(most, 'a');
+  r.prompt = letters(most);
   const auto counted = engine::prepare(r, context_);
   ASSERT_FALSE(counted);
   EXPECT_NE(counted.error().message.find("prompt ("), std::string::npos) << counted.error().text();
