@@ -74,6 +74,8 @@ void put_value(Packer& out, Reader& in) {
       return;
     case Type::map:
       return put_map(out, in, token.count);
+    case Type::extension:  // decode_job has refused it
+      return out.nil();
   }
 }
 

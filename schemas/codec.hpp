@@ -19,6 +19,12 @@ Result<Envelope> decode_envelope(std::string_view frame);
 // The id of a frame that decode_envelope refused, so that the answer can repeat it; 0 where none
 // can be read.
 std::uint64_t peek_id(std::string_view frame);
+// The ids in a job that decode_job refused, so that the answer can repeat them; empty where none
+// can be read.
+struct JobNames {
+  std::string id, custom_id;
+};
+JobNames peek_names(std::string_view job_body);
 
 std::string_view kind_name(const Message& message);  // "submit"
 std::string_view wire_name(JobState state);          // "queued", as messages write it
@@ -51,10 +57,14 @@ std::string encode_labels(const JobLabels& labels);
 Result<JobLabels> decode_labels(std::string_view bytes);
 
 // Hash of the canonical form (keys sorted, only what the producer gave) of a body that decode_job
-// has accepted, as 32 hex digits. The version is stored beside it, because a later version may hash
-// in another way.
-inline constexpr int canonical_hash_version = 1;
+// has accepted, as 32 hex digits. It is the id of a job that gives none.
 std::string canonical_hash(std::string_view job_body);
+// Hash of what a job asks for, as 32 hex digits: jobs under one id are compared by it. Defaults
+// that are spelled out, other spellings of a value and ignored fields make no difference.
+std::string job_hash(const Job& job);
+// The version is stored beside the hash, because another version hashes in another way. Ledgers
+// hold jobs of version 1, whose hash is canonical_hash of the body.
+inline constexpr int job_hash_version = 2;
 
 // The seed of a job that gives none: a hash of its custom_id, its prompt and its sampling fields
 // (`sampling`, Sampling and LogitEdits) as the job gives them, and of nothing else, also not of

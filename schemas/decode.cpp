@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schemas/base/check_field.hpp"
+#include "schemas/base/utf8.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/describe.hpp"
 #include "schemas/job_values.hpp"
@@ -150,9 +151,8 @@ class OneField {
     MILLRACE_ASSIGN(const std::uint32_t count, list_size(in_, path));
     list.clear();
     list.resize(count);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      MILLRACE_TRY(read_body(in_, Path{&path, {}, i}, list[i]));
-    }
+    // Whoever decodes an item refuses what is no map, and that item alone.
+    for (std::uint32_t i = 0; i < count; ++i) list[i] = wire::slice(in_);
     return {};
   }
 
@@ -287,12 +287,42 @@ Result<Envelope> decode_envelope(std::string_view frame) {
   return envelope;
 }
 
+namespace {
+
+// Finds the value of a key in a map that may be damaged: nothing where the damage comes first.
+std::optional<Token> peek_value(std::string_view map_bytes, std::string_view key) {
+  Reader in(map_bytes);
+  Token token;
+  if (in.next(token) != wire::Fault::none || token.type != Type::map) return {};
+  for (std::uint32_t left = token.count; left > 0; --left) {
+    if (in.next(token) != wire::Fault::none || token.type != Type::string) return {};
+    const bool found = token.bytes == key;
+    for (std::uint64_t pending = 1; pending > 0; --pending) {  // the value, with all that is in it
+      if (in.next(token) != wire::Fault::none) return {};
+      if (found) return token;
+      if (token.type == Type::array) pending += token.count;
+      if (token.type == Type::map) pending += 2 * std::uint64_t{token.count};
+    }
+  }
+  return {};
+}
+
+std::string peek_label(std::string_view job_body, std::string_view key) {
+  const auto token = peek_value(job_body, key);
+  if (!token || token->type != Type::string || !utf8_valid(token->bytes)) return {};
+  std::string label(token->bytes);
+  return check_value(std::string(key), label, short_label) ? label : std::string();
+}
+
+}  // namespace
+
 std::uint64_t peek_id(std::string_view frame) {
-  if (!validate(frame, frame_bounds)) return 0;
-  auto head = find_head(frame);
-  std::uint64_t id = 0;
-  if (!head || !head->id || !wire::read(*head->id, Path{}, id)) return 0;
-  return id;
+  const auto id = peek_value(frame, "id");
+  return id && id->type == Type::integer && !id->negative ? id->number : 0;
+}
+
+JobNames peek_names(std::string_view job_body) {
+  return {peek_label(job_body, "id"), peek_label(job_body, "custom_id")};
 }
 
 Result<JobLabels> decode_labels(std::string_view bytes) {

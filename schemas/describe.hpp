@@ -37,20 +37,24 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
     {"submitted", "broker → client",
      "The outcome for each job of a `submit`, in order. What it acknowledges is on disk."},
     {"cancel", "client → broker",
-     "Ends jobs by id, or all jobs of a batch. The broker answers `cancelled`."},
+     "Ends jobs by id, or all jobs of a batch. The broker answers `cancelled`, or refuses a batch "
+     "that it does not hold (`not_found`)."},
     {"cancelled", "broker → client", "The outcome of a `cancel`, in numbers of jobs."},
     {"retry", "client → broker",
-     "Queues failed jobs again, by id or all of a batch. The broker answers `retried`."},
+     "Queues failed jobs again, by id or all of a batch. The broker answers `retried`. When such a "
+     "job ends it gets one more entry in its stream: its failure stays, and the later entry "
+     "counts."},
     {"retried", "broker → client", "The outcome of a `retry`, in numbers of jobs."},
     {"status_request", "client → broker",
      "Asks about a job, a batch or a stream, or, where it names nothing, about the whole broker. "
-     "The broker answers `status_answer`."},
+     "The broker answers `status_answer`, or refuses what it does not hold (`not_found`): a job, a "
+     "batch without jobs, a stream without results."},
     {"status_answer", "broker → client",
      "Fills the fields that were asked for; the others have their defaults."},
     {"fetch", "client → broker",
      "Asks for the results of a stream from a number on. One `fetch` is credit for one `data` of "
      "at most `max_entries` and `max_bytes`; the next `fetch` asks from the last number received "
-     "plus one."},
+     "plus one. A stream that has no results yet is empty: its name cannot be wrong."},
     {"data", "broker → client",
      "Results in order. Without entries the reader has caught up: it waits for the doorbell, or "
      "asks again later."},
@@ -137,8 +141,9 @@ void fields(auto& v, Is<Submit> auto& m) {
 void fields(auto& v, Is<SubmitAnswer> auto& m) {
   v.field("job", m.job, "the job's id, also where the broker derived it from the body");
   v.field("known", m.known, "the same id and body had been submitted before");
-  v.field("state", m.state, "the job's state");
-  v.field("error", m.error, "why the job was refused: nothing was stored");
+  v.field("state", m.state, "the job's state; absent where the job is refused");
+  v.field("error", m.error,
+          "why the job was refused: nothing was stored; where its id was readable `job` has it");
   v.field("waits", m.waits,
           "why the job waits: no connected engine can run it, which policies engines run, and what "
           "is missing");
@@ -325,8 +330,10 @@ void fields(auto& v, Is<Ends> auto& m) {
 }
 void fields(auto& v, Is<Committed> auto& m) {
   v.field("committed", m.committed, "these are on disk, and the engine may forget them");
-  v.field("stale", m.stale,
-          "these were refused, because the lease was not the current one; forget them too");
+  v.field(
+      "stale", m.stale,
+      "these were refused, because the lease was not the current one, or because the broker has "
+      "restarted since it committed them; forget them too");
 }
 void fields(auto& v, Is<Release> auto& m) {
   v.required("leases", m.leases, "the leases");

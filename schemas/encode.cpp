@@ -63,6 +63,10 @@ std::string encode_job(const Job& job) {
   return wire::map_of(wire::changed_fields(written, Job{}, all, written.request.given_sampling));
 }
 
+std::string job_hash(const Job& job) {
+  return hash128(encode_job(job)).hex();
+}
+
 std::uint64_t derived_seed(const Job& job) {
   const auto seed_fields = [](auto& v, const Job& of) {
     v.field("custom_id", of.custom_id);  // distinguishes equal prompts of one file

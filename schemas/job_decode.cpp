@@ -132,7 +132,7 @@ class MapReader {
               const auto&) {
     if (peek(in).type == Type::boolean) return wire::read(in, path, out.sampled);
     std::uint32_t top = 0;
-    if (peek(in).type != Type::integer) {
+    if (wire::whole(peek(in)).type != Type::integer) {
       return wire::wrong_type(path, "true, false or a whole number", peek(in));
     }
     MILLRACE_TRY(wire::read(in, path, top));

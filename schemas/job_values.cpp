@@ -51,6 +51,8 @@ bool neutral(Reader& in, std::uint32_t allowed) {
       if (token.count == 0) return allows(neutral_empty);
       return token.count == 1 && allows(neutral_text) && next(inside).bytes == "type" &&
              next(inside).bytes == "text";
+    case Type::extension:
+      return false;
   }
   return false;
 }
@@ -185,6 +187,7 @@ Status read_json(Reader& in, const Path& path, Json& out) {
       out.value = std::string(token.bytes);
       return {};
     case Type::binary:
+    case Type::extension:
       return wire::wrong_type(path, "a JSON value", token);
     case Type::array: {
       auto& list = out.value.emplace<JsonList>();

@@ -61,11 +61,11 @@ struct Submit {
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 struct SubmitAnswer {
-  std::string job;     // the job's id, also where the broker derived it
-  bool known = false;  // the same id and body had been submitted before
-  JobState state = JobState::queued;
-  std::optional<Error> error;  // why the job was refused; nothing was stored
-  std::string waits{};         // why it waits: no connected engine can run it
+  std::string job;                  // the job's id, also where the broker derived it
+  bool known = false;               // the same id and body had been submitted before
+  std::optional<JobState> state{};  // of a job that is stored
+  std::optional<Error> error{};     // why the job was refused; nothing was stored
+  std::string waits{};              // why it waits: no connected engine can run it
   friend bool operator==(const SubmitAnswer&, const SubmitAnswer&) = default;
 };
 struct Submitted {  // sent after the commit that holds the jobs; one answer for each job, in order

@@ -10,18 +10,30 @@
 
 namespace millrace::msgpack_reader {
 
-enum class Type : std::uint8_t { nil, boolean, integer, floating, string, binary, array, map };
+// No message uses extensions. They are read so that a job which holds one can be told from the
+// rest.
+enum class Type : std::uint8_t {
+  nil,
+  boolean,
+  integer,
+  floating,
+  string,
+  binary,
+  array,
+  map,
+  extension
+};
 
 struct Token {
   Type type = Type::nil;
   bool negative = false;     // integer: `number` holds the two's complement
   std::uint64_t number = 0;  // integer, boolean
   double real = 0;           // floating
-  std::string_view bytes;    // string, binary
+  std::string_view bytes;    // string, binary; extension: its type and its data
   std::uint32_t count = 0;   // array: items; map: pairs; they follow as tokens of their own
 };
 
-enum class Fault : std::uint8_t { none, truncated, extension, reserved };
+enum class Fault : std::uint8_t { none, truncated, reserved };
 
 class Reader {
  public:
@@ -133,8 +145,13 @@ class Reader {
       case 0xDF:
         if (!take(b == 0xDE ? 2 : 4, value)) return Fault::truncated;
         return counted(token, Type::map, value);
-      default:  // 0xC7..0xC9 and 0xD4..0xD8
-        return Fault::extension;
+      case 0xC7:
+      case 0xC8:
+      case 0xC9:
+        if (!take(std::size_t{1} << (b - 0xC7), value)) return Fault::truncated;
+        return text(token, Type::extension, value + 1);
+      default:  // 0xD4..0xD8
+        return text(token, Type::extension, (std::uint64_t{1} << (b - 0xD4)) + 1);
     }
   }
 

@@ -31,6 +31,8 @@ std::string value_text(const Token& token) {
       return " of " + std::to_string(token.bytes.size()) + " bytes";
     case Type::array:
       return " of " + std::to_string(token.count) + (token.count == 1 ? " item" : " items");
+    case Type::extension:
+      return {};
     case Type::map:
       return " of " + std::to_string(token.count) + (token.count == 1 ? " key" : " keys");
   }
@@ -38,7 +40,7 @@ std::string value_text(const Token& token) {
 }
 
 Status read_unsigned(Reader& in, const Path& path, std::uint64_t most, std::uint64_t& out) {
-  const Token token = next(in);
+  const Token token = whole(next(in));
   if (token.type != Type::integer) return wrong_type(path, "a whole number", token);
   if (token.negative) return wrong_value(path, integer_text(token) + " is negative");
   if (token.number > most) {
@@ -101,6 +103,8 @@ std::string_view describe_type(Type type) {
       return "an array";
     case Type::map:
       return "a map";
+    case Type::extension:
+      return "an extension";
   }
   return "something else";
 }
@@ -126,6 +130,18 @@ Token next(Reader& in) {
   Token token;
   // The visitor has accepted these bytes, so every header can be read; otherwise this returns nil.
   if (in.next(token) != Fault::none) return {};
+  return token;
+}
+Token whole(Token token) {
+  constexpr double exact = 9007199254740992.0;  // 2^53
+  if (token.type != Type::floating || std::trunc(token.real) != token.real ||
+      std::abs(token.real) > exact) {
+    return token;
+  }
+  const auto number = static_cast<std::int64_t>(token.real);
+  token.type = Type::integer;
+  token.negative = number < 0;
+  token.number = static_cast<std::uint64_t>(number);
   return token;
 }
 Token peek(const Reader& in) {
@@ -166,7 +182,7 @@ Status read(Reader& in, const Path& path, std::uint64_t& out) {
   return read_unsigned(in, path, std::numeric_limits<std::uint64_t>::max(), out);
 }
 Status read(Reader& in, const Path& path, std::int64_t& out) {
-  const Token token = next(in);
+  const Token token = whole(next(in));
   if (token.type != Type::integer) return wrong_type(path, "a whole number", token);
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!token.negative && token.number > most) {

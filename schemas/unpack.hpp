@@ -36,6 +36,7 @@ std::unexpected<Error> wrong_value(const Path& path, const std::string& what,
 
 Token next(Reader& in);
 Token peek(const Reader& in);
+Token whole(Token token);               // a float without a fraction as an integer: 8.0 is 8
 void skip(Reader& in);                  // skips one value of any type
 std::string_view slice(Reader& in);     // skips one value and returns its bytes
 bool take_nil(Reader& in);              // skips a nil; false: there was none

@@ -1,5 +1,6 @@
 #include "schemas/validate.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -29,6 +30,13 @@ std::uint32_t key_hash(std::string_view key) {
   return h;
 }
 
+// Where messages hold bodies: items of a list, or in each item of a list the value of a key.
+struct BodyPlace {
+  std::string_view list, key;
+};
+constexpr std::array<BodyPlace, 4> body_places = {
+    {{"jobs", ""}, {"leases", "body"}, {"entries", "body"}, {"ends", "result"}}};
+
 // One open array or map. To find duplicate keys of a map it keeps their hashes, and their places in
 // the frame to compare the bytes of keys with equal hashes.
 struct Level {
@@ -39,6 +47,8 @@ struct Level {
   std::array<std::uint32_t, limits::map_keys> hashes;
   std::array<std::uint32_t, limits::map_keys> sizes;
   std::array<const char*, limits::map_keys> places;
+
+  std::string_view key() const { return {places[keys - 1], sizes[keys - 1]}; }  // the last one
 };
 
 class Walk {
@@ -54,13 +64,11 @@ class Walk {
           break;
         case Fault::truncated:
           return malformed(start, "the bytes end inside an object");
-        case Fault::extension:
-          return malformed(start, "an extension type, which no message uses,");
         case Fault::reserved:
           return malformed(start, "the reserved byte 0xC1");
       }
       if (++nodes_ > bounds_.nodes) return over(start, "too many objects", bounds_.nodes);
-      MILLRACE_TRY(visit(token, start));
+      MILLRACE_TRY(bounds_.bodies_apart && at_body() ? skip(token, start) : visit(token, start));
     } while (depth_ > 0);
     if (reader_.left() != 0) return malformed(reader_.offset(), "more bytes after the object,");
     return {};
@@ -69,11 +77,46 @@ class Walk {
  private:
   Status visit(const Token& token, std::size_t start) {
     if (depth_ > 0 && levels_[depth_ - 1].want_key) return key(token, start);
+    if (token.type == Type::extension) {
+      return malformed(start, "an extension type, which no message uses,");
+    }
     if (token.type == Type::string && !utf8_valid(token.bytes)) {
       return fail(Code::invalid_utf8, "a string is not UTF-8 at offset " + std::to_string(start),
                   "send raw bytes as bin, text as UTF-8");
     }
     if (token.type == Type::array || token.type == Type::map) return open(token, start);
+    close();
+    return {};
+  }
+
+  // Whether the value that follows is a body: envelope.body.jobs[i], envelope.body.ends[i].result.
+  bool at_body() const {
+    if (depth_ != 3 && depth_ != 4) return false;
+    const Level &envelope = levels_[0], &message = levels_[1], &list = levels_[2];
+    const Level& last = levels_[depth_ - 1];
+    if (!envelope.map || !message.map || list.map || last.want_key || last.map != (depth_ == 4)) {
+      return false;
+    }
+    const std::string_view key = last.map ? last.key() : "";
+    return envelope.key() == "body" && std::ranges::any_of(body_places, [&](const BodyPlace& at) {
+             return at.list == message.key() && at.key == key;
+           });
+  }
+
+  // Moves to the end of a body without a look at its strings, keys and depth.
+  Status skip(Token token, std::size_t start) {
+    for (std::uint64_t pending = 1; pending > 0;) {
+      const std::uint64_t inside = token.type == Type::map
+                                       ? 2 * std::uint64_t{token.count}
+                                       : (token.type == Type::array ? token.count : 0);
+      pending += inside - 1;
+      if (pending > reader_.left()) return malformed(start, "a job or result that is cut off");
+      if (pending == 0) break;
+      if (reader_.next(token) != Fault::none) {
+        return malformed(reader_.offset(), "a job or result that is cut off or has the byte 0xC1,");
+      }
+      if (++nodes_ > bounds_.nodes) return over(start, "too many objects", bounds_.nodes);
+    }
     close();
     return {};
   }

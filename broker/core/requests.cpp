@@ -21,6 +21,11 @@ Status check_named(const char* what, const std::vector<std::string>& jobs,
   return {};
 }
 
+Error no_batch(const std::string& batch) {
+  return {Code::not_found, "no job belongs to a batch named " + batch,
+          "check the name, which the producer chose or `millrace submit` printed"};
+}
+
 }  // namespace
 
 void Requests::answer(const Asker& asker, Message message) {
@@ -28,13 +33,25 @@ void Requests::answer(const Asker& asker, Message message) {
   out_.send(asker.peer, asker.id, std::move(message));
 }
 
+void Requests::refuse(const Asker& asker, Error error) {
+  sessions_.end(asker.peer);
+  out_.refuse(asker.peer, asker.id, std::move(error));
+}
+
 // Asks the ledger for one operation. If the ledger refuses it, the request is refused as well.
 void Requests::ask(const Asker& asker, Operation operation, std::function<void(Reply)> then) {
   out_.ask_one(std::move(operation), [this, asker, then = std::move(then)](Result<Reply> reply) {
     if (reply) return then(std::move(*reply));
-    sessions_.end(asker.peer);
-    out_.refuse(asker.peer, asker.id, std::move(reply.error()));
+    refuse(asker, std::move(reply.error()));
   });
+}
+
+void Requests::answer_if_known(const Asker& asker, std::string batch, Message message) {
+  ask(asker, Count{asker.tenant, batch},
+      [this, asker, batch, message = std::move(message)](Reply reply) mutable {
+        const bool known = std::get<CountReply>(reply).counts != JobCounts{};
+        known ? answer(asker, std::move(message)) : refuse(asker, no_batch(batch));
+      });
 }
 
 void Requests::acknowledge(const Asker& asker, Acknowledge acknowledge) {
@@ -86,6 +103,7 @@ void Requests::cancel_more(const Asker& asker, Cancel cancel, Cancelled so_far) 
         for (const auto& ended : r.numbers) doorbell_.written(ended);
         engines_.cancel(r.leases);
         if (r.more) return cancel_more(asker, std::move(cancel), so_far);
+        if (so_far == Cancelled{}) return answer_if_known(asker, cancel.batch, so_far);
         answer(asker, so_far);
       });
 }
@@ -111,6 +129,7 @@ void Requests::retry_more(const Asker& asker, Retry retry, std::uint64_t after, 
         so_far.unknown += r.unknown;
         if (r.retried > 0) dispatcher_.work_arrived(asker.tenant);
         if (r.more) return retry_more(asker, std::move(retry), r.last, so_far);
+        if (so_far == Retried{}) return answer_if_known(asker, retry.batch, so_far);
         answer(asker, so_far);
       });
 }
@@ -160,6 +179,10 @@ void Requests::status_of_stream(const Asker& asker, StatusAnswer so_far, StatusR
   ask(asker, std::move(read),
       [this, asker, so_far = std::move(so_far), request = std::move(request)](Reply reply) mutable {
         auto& r = std::get<ReadStreamReply>(reply);
+        if (r.high == 0) {
+          return refuse(asker, {Code::not_found, "no result is in a stream named " + request.stream,
+                                "check the name; jobs that name no stream use results"});
+        }
         so_far.epoch = std::move(r.epoch);
         so_far.first = r.first;
         so_far.high = r.high;
@@ -168,9 +191,10 @@ void Requests::status_of_stream(const Asker& asker, StatusAnswer so_far, StatusR
 }
 
 void Requests::status_counts(const Asker& asker, StatusAnswer so_far, std::string batch) {
-  ask(asker, Count{asker.tenant, std::move(batch)},
-      [this, asker, so_far = std::move(so_far)](Reply reply) mutable {
+  ask(asker, Count{asker.tenant, batch},
+      [this, asker, batch, so_far = std::move(so_far)](Reply reply) mutable {
         so_far.counts = std::get<CountReply>(reply).counts;
+        if (!batch.empty() && so_far.counts == JobCounts{}) return refuse(asker, no_batch(batch));
         answer(asker, std::move(so_far));
       });
 }

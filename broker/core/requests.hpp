@@ -33,6 +33,9 @@ class Requests {
   void status(const Asker& asker, StatusRequest request, bool draining);
 
  private:
+  void refuse(const Asker& asker, Error error);
+  // Answers a request that did nothing to a batch, because there may be no such batch.
+  void answer_if_known(const Asker& asker, std::string batch, Message message);
   void ask(const Asker& asker, Operation operation, std::function<void(Reply)> then);
   void answer(const Asker& asker, Message message);
   void cancel_more(const Asker& asker, Cancel cancel, Cancelled so_far);

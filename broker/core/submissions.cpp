@@ -65,7 +65,8 @@ struct Submissions::Pending {
 namespace {
 
 // Decodes a job and checks all that does not depend on the ledger. The error refuses the job.
-Result<Item> prepare(const std::string& tenant, Body body, const Models& models, bool match_kv,
+// It takes the body of a good job only.
+Result<Item> prepare(const std::string& tenant, Body& body, const Models& models, bool match_kv,
                      std::int64_t now_us) {
   if (body.size() > limits::job_bytes) {
     return fail(Code::too_large,
@@ -76,7 +77,6 @@ Result<Item> prepare(const std::string& tenant, Body body, const Models& models,
   MILLRACE_ASSIGN(auto decoded, decode_job(body));
   auto& job = decoded.job;
   MILLRACE_TRY(check_queue_fields(job));
-  std::string hash = canonical_hash(body);
   Item item;
   item.custom_id = job.custom_id;
   if (!models.known(tenant, job.model)) {
@@ -92,10 +92,10 @@ Result<Item> prepare(const std::string& tenant, Body body, const Models& models,
   }
   SubmitJob operation;
   operation.tenant = tenant;
-  operation.id = job.id.empty() ? hash : job.id;
-  operation.hash = std::move(hash);
+  operation.hash = job_hash(job);
+  operation.body_hash = canonical_hash(body);
+  operation.id = job.id.empty() ? operation.body_hash : job.id;
   operation.labels = labels_of(decoded);
-  operation.body = std::move(body);
   operation.custom_id = std::move(job.custom_id);
   operation.model = std::move(job.model);
   operation.stream = std::move(job.stream);
@@ -106,6 +106,7 @@ Result<Item> prepare(const std::string& tenant, Body body, const Models& models,
   if (job.request.kv && match_kv) {
     MILLRACE_ASSIGN(operation.kv, canonical_kv(*job.request.kv));
   }
+  operation.body = std::move(body);
   item.operation = std::move(operation);
   return item;
 }
@@ -146,9 +147,12 @@ void Submissions::begin(const Asker& asker, Submit submit) {
   } last;  // of the previous job: most jobs of a message ask for the same
   for (std::size_t i = 0; i < submit.jobs.size(); ++i) {
     pending->bytes += submit.jobs[i].size();
-    auto item = prepare(asker.tenant, std::move(submit.jobs[i]), models_, config_.match_kv,
-                        out_.now().unix_us);
+    auto item =
+        prepare(asker.tenant, submit.jobs[i], models_, config_.match_kv, out_.now().unix_us);
     if (!item) {
+      auto [name, custom_id] = peek_names(submit.jobs[i]);
+      pending->answers[i].job = std::move(name);
+      pending->items[i].custom_id = std::move(custom_id);
       pending->refuse(i, std::move(item.error()));
       continue;
     }

@@ -45,15 +45,16 @@ inline constexpr const char* default_tenant = "default";
 // (limits::queued_jobs).
 struct SubmitJob {
   std::string tenant, id;
-  std::string hash;  // canonical_hash of the body
-  int hash_version = canonical_hash_version;
+  std::string hash;  // job_hash
+  int hash_version = job_hash_version;
   Body body;  // as it arrived
   std::string custom_id, model, stream, batch;
   std::uint32_t priority = limits::priority_default;
   std::uint32_t max_attempts = limits::max_attempts_default;
   std::optional<std::int64_t> deadline_us;
-  std::string kv;  // canonical KV policy wanted (schemas/base/kv_policy.hpp); empty: any
-  Body labels{};   // what only the published result repeats; `publish` reads it
+  std::string kv;           // canonical KV policy wanted (schemas/base/kv_policy.hpp); empty: any
+  Body labels{};            // what only the published result repeats; `publish` reads it
+  std::string body_hash{};  // canonical_hash, for the comparison with jobs of hash version 1
 };
 struct SubmitReply {
   bool known = false;

@@ -111,7 +111,9 @@ Result<Reply> LedgerRules::refuse(const Operation& op, const Error& error) {
 std::optional<Result<Reply>> LedgerRules::answer_known(const SubmitJob& op) {
   const auto known = records_.find_job(op.tenant, op.id);
   if (!known) return std::nullopt;
-  if (known->hash != op.hash || known->hash_version != op.hash_version) {
+  const bool first_version = known->hash_version == 1;
+  const bool comparable = first_version || known->hash_version == op.hash_version;
+  if (!comparable || known->hash != (first_version ? op.body_hash : op.hash)) {
     return refuse_conflict(op.id);
   }
   return SubmitReply{true, known->state};

@@ -90,20 +90,6 @@ int ask(const Flags& flags, bool json) {
     return report_error(answer.error(), json);
   }
   const Outcomes all = outcomes(*answer, flags.batch.empty());
-  const auto none = [](const Outcome& one) { return one.jobs == 0; };
-  if (!flags.batch.empty() && std::ranges::all_of(all, none)) {
-    // Either the batch has no such jobs, or the broker does not know the batch.
-    const auto status =
-        ask_broker<StatusAnswer>(flags.broker, StatusRequest{"", flags.batch, ""}, json);
-    if (!status) {
-      return report_error(status.error(), json);
-    }
-    if (status->counts == JobCounts{}) {
-      return report_error({Code::not_found, "no job belongs to a batch named " + flags.batch,
-                           "check the name, which millrace submit printed"},
-                          json);
-    }
-  }
   print(all, json);
   note_left_alone(*answer, json);
   if (answer->unknown == 0) {

@@ -138,27 +138,26 @@ Status ResultsRun::print_partials(const Partials& partials) {
 // A misspelt name must not look like a stream whose results are still to come. With --follow, or
 // while jobs have not ended, an empty stream is no error.
 Status ResultsRun::check_names(EventLoop& loop) const {
-  MILLRACE_ASSIGN(const StatusAnswer status,
-                  loop.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, flags_.stream}));
-  std::optional<Error> unknown;
-  if (!flags_.batch.empty() && status.counts == JobCounts{}) {
-    unknown = Error{Code::not_found, "no job belongs to a batch named " + flags_.batch,
-                    "check the name, which millrace submit printed"};
-  } else if (status.high == 0) {
-    unknown = Error{Code::not_found, "no result is in a stream named " + flags_.stream,
-                    "check the name (jobs that name no stream use results), or wait for the first "
-                    "result with --follow"};
-  }
-  if (!unknown) {
+  const auto named = loop.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, flags_.stream});
+  if (named) {
     return {};
   }
-  const std::uint64_t to_end = status.counts.queued + status.counts.leased;
-  if (!flags_.follow && to_end == 0) {
-    return fail(*unknown);
+  const Error& unknown = named.error();
+  if (unknown.code != Code::not_found) {
+    return fail(unknown);
   }
-  const std::string what_comes =
-      flags_.follow ? "waiting for it" : "jobs still to end: " + std::to_string(to_end);
-  print_notice("empty", unknown->message + " yet; " + what_comes, json_);
+  std::string what_comes = "waiting for it";
+  if (!flags_.follow) {
+    MILLRACE_ASSIGN(const StatusAnswer jobs,
+                    loop.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, ""}));
+    const std::uint64_t to_end = jobs.counts.queued + jobs.counts.leased;
+    if (to_end == 0) {
+      return fail(unknown.code, unknown.message,
+                  unknown.hint + ", or wait for the first result with --follow");
+    }
+    what_comes = "jobs still to end: " + std::to_string(to_end);
+  }
+  print_notice("empty", unknown.message + " yet; " + what_comes, json_);
   return {};
 }
 

@@ -98,17 +98,6 @@ int run(const Flags& flags, bool json) {
   if (!answer) {
     return report_error(answer.error(), json);
   }
-  const StatusRequest& request = flags.request;
-  if (!request.batch.empty() && answer->counts == JobCounts{}) {
-    return report_error({Code::not_found, "no job belongs to a batch named " + request.batch,
-                         "check the name, which millrace submit printed"},
-                        json);
-  }
-  if (!request.stream.empty() && answer->high == 0) {
-    return report_error({Code::not_found, "no result is in a stream named " + request.stream,
-                         "check the name; jobs that name no stream use results"},
-                        json);
-  }
   if (json) {
     print_json(*answer, flags.request);
   } else {

@@ -85,14 +85,18 @@ Status SubmitRun::run() {
 
 // Reads the stream from its present end on.
 Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter) {
-  MILLRACE_ASSIGN(const StatusAnswer status, loop.request_as<StatusAnswer>(StatusRequest{
-                                                 .job = {}, .batch = {}, .stream = flags_.stream}));
+  const auto status =
+      loop.request_as<StatusAnswer>(StatusRequest{.job = {}, .batch = {}, .stream = flags_.stream});
+  const bool empty = !status && status.error().code == Code::not_found;
+  if (!status && !empty) {
+    return fail(status.error());
+  }
   if (!flags_.output.empty()) {
     MILLRACE_TRY(output_.open(flags_.output));
   }
   StreamReaderOptions stream;
   stream.stream = flags_.stream;
-  stream.from = status.high + 1;
+  stream.from = empty ? 1 : status->high + 1;
   wait_.emplace(*session_, clock_, stream,
                 [this](std::uint64_t line, const JobResult& result) { return take(line, result); });
   return loop.run({&submitter, &wait_->reader()},

@@ -16,7 +16,7 @@ Status ResultWait::note_answer(const Submission& submission) {
     }
     return {};
   }
-  if (answer.known && is_end(answer.state) && !rewound_) {
+  if (answer.known && answer.state && is_end(*answer.state) && !rewound_) {
     rewound_ = true;
     reader_.move_to(1);
   }

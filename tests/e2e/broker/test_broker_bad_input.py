@@ -34,6 +34,63 @@ def test_broken_frames_are_refused_by_name(client, frame, code):
     assert client.ask("status_request")[0] == "status_answer"
 
 
+def raw_submit(*jobs):
+    """A submit with id 77 whose jobs are these bytes."""
+    assert len(jobs) < 16
+    return (b"\x84" + msgpack.packb("v") + b"\x01" + msgpack.packb("kind")
+            + msgpack.packb("submit") + msgpack.packb("id") + b"\x4d" + msgpack.packb("body")
+            + b"\x81" + msgpack.packb("jobs") + bytes([0x90 + len(jobs)]) + b"".join(jobs))
+
+
+BAD_JOBS = {
+    "not UTF-8": (msgpack.packb({**job("bad"), "prompt": b"x"}).replace(b"\xc4\x01x", b"\xa1\xff"),
+                  "invalid_utf8"),
+    "an extension": (msgpack.packb({**job("bad"), "user": msgpack.Timestamp(1)}),
+                     "malformed_frame"),
+    "a key that is no string": (msgpack.packb({**job("bad"), 5: 5}), "malformed_frame"),
+    "a key twice": (b"\x82" + 2 * (msgpack.packb("id") + msgpack.packb("bad")),
+                    "malformed_frame"),
+    "too deep": (b"\x82" + msgpack.packb("id") + msgpack.packb("bad") + msgpack.packb("tools")
+                 + b"\x91" * 100 + b"\xc0", "limit_exceeded"),
+    "no map": (msgpack.packb("bad"), "invalid_value"),
+}
+
+
+@pytest.mark.parametrize("bad, code", BAD_JOBS.values(), ids=BAD_JOBS)
+def test_one_bad_job_is_refused_alone(client, bad, code):
+    client.send_raw(raw_submit(msgpack.packb(job("a")), bad, msgpack.packb(job("b"))))
+    message = client.receive()
+    assert (message["kind"], message["id"]) == ("submitted", 77)
+    first, refused, last = message["body"]["answers"]
+    assert (first["job"], first["state"], last["job"]) == ("a", "queued", "b")
+    assert refused["error"]["code"] == code and "state" not in refused
+    assert refused["job"] == ("" if code == "invalid_value" else "bad")
+    assert client.ask("status_request")[1]["counts"]["queued"] == 2
+
+
+def test_a_frame_that_is_damaged_in_a_job_is_refused_under_its_id(client):
+    client.send_raw(raw_submit(msgpack.packb(job("a")), b"\xc1"))
+    message = client.receive()
+    assert (message["kind"], message["id"]) == ("refused", 77)
+    assert message["body"]["error"]["code"] == "malformed_frame"
+    assert client.ask("status_request")[1]["counts"]["queued"] == 0
+
+
+def test_whole_numbers_may_be_floats(client):
+    _, body = client.ask("submit", jobs=[job("a", max_tokens=8, n=1)])
+    _, again = client.ask("submit", jobs=[job("a", max_tokens=8.0, n=1.0)])
+    assert "error" not in body["answers"][0]
+    assert again["answers"][0]["known"]
+    _, body = client.ask("submit", jobs=[job("b", max_tokens=8.5)])
+    assert body["answers"][0]["error"]["code"] == "invalid_value"
+
+
+def test_a_default_that_is_spelled_out_is_no_conflict(client):
+    client.ask("submit", jobs=[job("a")])
+    _, again = client.ask("submit", jobs=[job("a", n=1, priority=2, stream="results")])
+    assert again["answers"][0]["known"] and "error" not in again["answers"][0]
+
+
 def test_a_message_of_several_frames_is_refused(client):
     client.send_raw(envelope(), envelope())
     assert client.wait("refused")["error"]["code"] == "malformed_frame"
@@ -101,6 +158,7 @@ def test_the_same_id_with_another_body_is_a_conflict(client):
     client.ask("submit", jobs=[job("a")])
     _, body = client.ask("submit", jobs=[job("a", prompt="something else"), job("a")])
     assert body["answers"][0]["error"]["code"] == "conflict"
+    assert body["answers"][0]["job"] == "a" and "state" not in body["answers"][0]
     assert body["answers"][1]["known"]
 
 
@@ -108,16 +166,18 @@ def test_pushed_jobs_are_stored_or_written_to_the_rejected_stream(broker, contex
     push = context.socket(zmq.PUSH)
     push.connect(broker.endpoint("push"))
     push.send(msgpack.packb({"v": 1, "kind": "submit", "id": 0, "body": {
-        "jobs": [job("a"), job("b", model="nobody", custom_id="line-2")]}}))
+        "jobs": [job("a"), job("b", model="nobody", custom_id="line-2"),
+                 job("c", n=0, custom_id="line-3")]}}))
     push.send(b"\xdd\xff\xff\xff\xff")
     push.send(envelope())
     entries = []
-    while len(entries) < 3:
+    while len(entries) < 4:
         entries = read_all(client, "rejected")
-    assert [e["number"] for e in entries] == [1, 2, 3]
+    assert [e["number"] for e in entries] == [1, 2, 3, 4]
     errors = {e["body"]["error"]["code"] for e in entries}
-    assert errors == {"unknown_model", "malformed_frame", "unexpected_message"}
-    assert [e["body"]["custom_id"] for e in entries if e["job"] == "b"] == ["line-2"]
+    assert errors == {"unknown_model", "invalid_value", "malformed_frame", "unexpected_message"}
+    labels = {e["job"]: e["body"]["custom_id"] for e in entries if e["job"]}
+    assert labels == {"b": "line-2", "c": "line-3"}
     _, status = client.ask("status_request", job="a")
     assert status["state"] == "queued"
     push.close()
@@ -128,7 +188,15 @@ def test_readers_are_told_of_another_epoch_and_of_unknown_jobs(client):
     assert refusal["error"]["code"] == "epoch_changed"
     _, refusal = client.ask("status_request", job="nobody")
     assert refusal["error"]["code"] == "not_found"
+    for kind in ("status_request", "cancel", "retry"):
+        answer, refusal = client.ask(kind, batch="nothing")
+        assert (answer, refusal["error"]["code"]) == ("refused", "not_found"), kind
+    _, refusal = client.ask("status_request", stream="nothing")
+    assert refusal["error"]["code"] == "not_found"
     _, refusal = client.ask("cancel")
     assert refusal["error"]["code"] == "invalid_value"
     _, refusal = client.ask("acknowledge", stream="results", cursor="me", number=5)
-    assert refusal["error"]["code"] == "invalid_value"
+    assert refusal["error"]["code"] == "not_found"
+    client.ask("submit", jobs=[job("a", batch="some")])
+    assert client.ask("status_request", batch="some")[1]["counts"]["queued"] == 1
+    assert client.ask("retry", batch="some")[1]["not_failed"] == 0

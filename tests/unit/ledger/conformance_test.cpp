@@ -29,6 +29,19 @@ TEST_P(LedgerTest, AnotherBodyUnderAKnownIdIsAConflict) {
   EXPECT_EQ(take(5).at(0).body, "body of a");
 }
 
+// Earlier brokers stored the hash of the body as it was given.
+TEST_P(LedgerTest, AJobOfTheFirstHashVersionIsComparedByItsBody) {
+  SubmitJob before = job("a");
+  before.hash_version = 1;
+  before.hash = "hash of the body";
+  submit(before);
+  SubmitJob now = job("a");
+  now.body_hash = "hash of the body";
+  EXPECT_TRUE(submit(now).known);
+  now.body_hash = "hash of another body";
+  refuse(now, Code::conflict, "'a'");
+}
+
 TEST_P(LedgerTest, ARefusedOperationLeavesItsNeighboursAlone) {
   submit(job("a"));
   SubmitJob other = job("a");

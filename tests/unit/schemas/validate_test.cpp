@@ -170,6 +170,63 @@ TEST(Codec, CodesOfALaterVersionKeepTheirName) {
   EXPECT_EQ(error.message, "too_sleepy: m");
 }
 
+TEST(Codec, ABadJobSpoilsNoOther) {
+  const std::string good = map({{"prompt", str("a")}});
+  const std::vector<std::string> bad = {
+      map({{"prompt", "\xA1\xFF"}}),                      // no UTF-8
+      map({{"prompt", str("a")}, {"prompt", str("b")}}),  // a key twice
+      map({{"prompt", "\xD4\x01\x02"}}),                  // an extension
+      "\x81\x01\x02",                                     // a key that is no string
+      map({{"x", std::string(100, '\x91') + "\xC0"}}),    // nested too deep
+      str("no map"),
+      "\xC0"};
+  for (const std::string& job : bad) {
+    EXPECT_FALSE(decode_job(job));
+    const std::string frame = map({{"v", uint(1)},
+                                   {"kind", str("submit")},
+                                   {"id", uint(5)},
+                                   {"body", map({{"jobs", "\x92" + job + good}})}});
+    const auto decoded = decode_envelope(frame);
+    ASSERT_TRUE(decoded) << decoded.error().text();
+    EXPECT_EQ(std::get<Submit>(decoded->message).jobs, (std::vector<std::string>{job, good}));
+  }
+}
+
+TEST(Codec, OnlyBodiesAreLeftToThoseWhoUseThem) {
+  const std::string bad = map({{"prompt", "\xA1\xFF"}});
+  const auto code = [](const std::string& kind, const std::string& body) {
+    const auto decoded = decode_envelope(
+        map({{"v", uint(1)}, {"kind", str(kind)}, {"id", uint(5)}, {"body", body}}));
+    return decoded ? "" : std::string(code_name(decoded.error().code));
+  };
+  EXPECT_EQ(code("submit", map({{"jobs", "\x91" + bad}})), "");
+  EXPECT_EQ(code("submit", map({{"jobs", "\x90"}, {"later", bad}})), "invalid_utf8");
+  EXPECT_EQ(code("submit", map({{"jobs", "\x90"}, {"later", "\x91" + bad}})), "invalid_utf8");
+  EXPECT_EQ(code("ends", map({{"ends", "\x91" + bad}})), "invalid_utf8");
+  EXPECT_EQ(code("cancel", map({{"batch", "\xA1\xFF"}})), "invalid_utf8");
+  const std::string lease = map({{"lease", uint(1)}, {"job", str("j")}, {"body", bad}});
+  EXPECT_EQ(code("leases", map({{"leases", "\x91" + lease}})), "");
+}
+
+TEST(Codec, TheIdOfADamagedFrameIsRead) {
+  const std::string head = "\x84" + str("v") + uint(1) + str("kind") + str("submit") + str("id");
+  EXPECT_EQ(peek_id(head + uint(77) + str("body") + "\x81" + str("jobs") + "\xC1"), 77u);
+  EXPECT_EQ(peek_id(head + uint(77)), 77u);  // cut off after it
+  EXPECT_EQ(peek_id(head + str("77")), 0u);
+  EXPECT_EQ(peek_id(head), 0u);
+}
+
+TEST(Codec, TheNamesOfABadJobAreRead) {
+  const JobNames names = peek_names(
+      map({{"n", uint(0)}, {"id", str("a")}, {"prompt", "\xA1\xFF"}, {"custom_id", str("b")}}));
+  EXPECT_EQ(names.id, "a");
+  EXPECT_EQ(names.custom_id, "b");
+  const JobNames none = peek_names(map({{"id", "\xA1\xFF"}, {"custom_id", str("b \x1B")}}));
+  EXPECT_EQ(none.id, "");
+  EXPECT_EQ(none.custom_id, "");
+  EXPECT_EQ(peek_names("\xC0").id, "");
+}
+
 TEST(Codec, PeekIdGivesZeroWhereThereIsNone) {
   EXPECT_EQ(peek_id(map({{"v", uint(9)}, {"id", uint(5)}})), 5u);
   EXPECT_EQ(peek_id(map({{"id", str("x")}})), 0u);

@@ -285,7 +285,9 @@ inline std::vector<Envelope> envelopes() {
                       {},
                       "no engine of model smollm2 connected runs kv k5v3: they run f16; start one "
                       "with --kv k5v3"},
-                     {"x", false, JobState::queued,
+                     {"x",
+                      false,
+                      {},
                       Error{Code::conflict, "job x is known with another body",
                             "choose another id"}}}}},
       {3, Cancel{{"line-1", "chat-1"}, ""}},
