@@ -306,8 +306,9 @@ void fields(auto& v, Is<Heartbeat> auto& m) {
   v.field("credit", m.credit, "as in `ready`");
   v.field("rows", m.rows, "how many sequences the current step has; 0: no step is running");
   v.field("waiting", m.waiting,
-          "those of `leases` that no step has computed yet and that are not being prepared. If the "
-          "engine dies, these are not blamed. An engine that does not know leaves them out");
+          "those of `leases` that no step computes: their prompts are prepared and they wait for "
+          "their first step, or they have ended. If the engine dies, these are not blamed. An "
+          "engine that does not know leaves them out");
 }
 void fields(auto& v, Is<Begun> auto& m) {
   v.required("leases", m.leases, "the leases");

@@ -214,8 +214,8 @@ struct Heartbeat {
   std::uint64_t tokens = 0;
   std::uint32_t credit = 0;
   std::uint32_t rows = 0;  // sequences of the current step; 0: no step is running
-  // Those of `leases` that no step has computed yet, and whose prompts are not being prepared. An
-  // engine that dies is not their fault.
+  // Those of `leases` that wait: for their first step, with their prompts prepared, or with an end
+  // for Committed. They are not to blame if the engine dies.
   std::vector<LeaseId> waiting{};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };

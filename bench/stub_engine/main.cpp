@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "bench/stub_engine/stub_executor.hpp"
+#include "engine/worker/crash_note.hpp"
 #include "engine/worker/worker_program.hpp"
 
 int main(int argc, char** argv) {
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", engine_flags.model, "ignored");
   app.add_option("--text", stub.text, "the answer")->capture_default_str();
   app.add_option("--capacity", stub.capacity, "jobs at once")->capture_default_str();
+  app.add_option("--rows", stub.rows, "jobs in a step; 0: all")->capture_default_str();
   app.add_option("--step-ms", stub.step_ms, "how long a step takes")->capture_default_str();
   app.add_option("--job-steps", stub.job_steps, "steps of a job")->capture_default_str();
   worker::add_program_options(app, flags);
@@ -29,6 +31,7 @@ int main(int argc, char** argv) {
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
   if (!engine_flags.model_name.empty()) stub.model = engine_flags.model_name;
+  worker::leave_crash_note(program, "");
   worker::StubExecutor executor(std::move(stub), worker::TestHooks::from_environment());
   const int code = worker::serve(flags, program, executor);
   std::fflush(nullptr);

@@ -41,7 +41,7 @@ void StubExecutor::wake() {
 void StubExecutor::add(Task task) {
   {
     const std::lock_guard lock(mutex_);
-    jobs_.push_back(Job{std::move(task), options_.job_steps, false});
+    jobs_.push_back(Job{std::move(task), options_.job_steps, false, false});
   }
   changed_.notify_all();
 }
@@ -54,6 +54,34 @@ void StubExecutor::cancel(LeaseId lease) {
 std::vector<Ended> StubExecutor::take_ends() {
   const std::lock_guard lock(mutex_);
   return std::exchange(ends_, {});
+}
+
+std::vector<LeaseId> StubExecutor::waiting() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<LeaseId> out;
+  for (const Job& job : jobs_) {
+    if (!job.begun) out.push_back(job.task.lease);
+  }
+  return out;
+}
+
+std::vector<LeaseId> StubExecutor::take_begun() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(begun_, {});
+}
+
+std::size_t StubExecutor::rows() const {
+  return options_.rows == 0 ? jobs_.size() : std::min<std::size_t>(options_.rows, jobs_.size());
+}
+
+void StubExecutor::begin(std::unique_lock<std::mutex>& lock) {
+  for (std::size_t i = 0; i < rows(); ++i) {
+    if (!std::exchange(jobs_[i].begun, true)) begun_.push_back(jobs_[i].task.lease);
+  }
+  if (begun_.empty()) return;
+  lock.unlock();
+  wake();
+  lock.lock();
 }
 
 Ended StubExecutor::answer(const Job& job) const {
@@ -80,17 +108,18 @@ Ended StubExecutor::answer(const Job& job) const {
 }
 
 void StubExecutor::fire_hooks(std::unique_lock<std::mutex>& lock) {
-  for (const Job& job : jobs_) {
-    if (hooks_.aborts_on(job.task)) std::abort();
-    if (hooks_.hangs_on(job.task)) {
-      lock.unlock();  // the link goes on, as it does while a real step hangs
-      TestHooks::hang();
-    }
+  for (std::size_t i = 0; i < rows(); ++i) {
+    const bool aborts = hooks_.aborts_on(jobs_[i].task), hangs = hooks_.hangs_on(jobs_[i].task);
+    if (!aborts && !hangs) continue;
+    lock.unlock();  // the link goes on, as it does while a real step hangs or faults
+    if (aborts) std::abort();
+    TestHooks::hang();
   }
 }
 
 void StubExecutor::step() {
   for (Job& job : jobs_) {
+    if (!job.begun && !job.cancelled) continue;
     job.steps_left -= std::min(job.steps_left, 1u);
     ++tokens_;
     if (job.steps_left == 0 || job.cancelled) ends_.push_back(answer(job));
@@ -104,6 +133,7 @@ void StubExecutor::loop() {
   for (;;) {
     changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
+    begin(lock);
     fire_hooks(lock);
     if (options_.step_ms > 0) {
       const auto step_time = std::chrono::milliseconds(options_.step_ms);

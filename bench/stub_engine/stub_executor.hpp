@@ -17,9 +17,10 @@ namespace millrace::worker {
 struct StubOptions {
   std::string model = "stub";
   std::string text = "a stub's answer";
-  std::uint32_t capacity = 256;
-  std::uint32_t step_ms = 0;    // duration of a step
-  std::uint32_t job_steps = 1;  // steps of a job
+  std::uint32_t capacity = 256;  // jobs it holds
+  std::uint32_t rows = 0;        // jobs in a step, the others wait; 0: all
+  std::uint32_t step_ms = 0;     // duration of a step
+  std::uint32_t job_steps = 1;   // steps of a job
 };
 
 class StubExecutor final : public Executor {
@@ -32,6 +33,8 @@ class StubExecutor final : public Executor {
   void cancel(LeaseId lease) override;
   std::vector<Ended> take_ends() override;
   Progress progress() const override { return {steps_.load(), tokens_.load()}; }
+  std::vector<LeaseId> waiting() const override;
+  std::vector<LeaseId> take_begun() override;
   std::optional<Error> failure() const override { return std::nullopt; }
   void on_change(std::function<void()> wake) override;
 
@@ -40,8 +43,11 @@ class StubExecutor final : public Executor {
     Task task;
     std::uint32_t steps_left = 0;
     bool cancelled = false;
+    bool begun = false;
   };
   void loop();
+  std::size_t rows() const;  // of the next step: the first jobs
+  void begin(std::unique_lock<std::mutex>& lock);
   void fire_hooks(std::unique_lock<std::mutex>& lock);
   void step();
   Ended answer(const Job& job) const;
@@ -53,9 +59,10 @@ class StubExecutor final : public Executor {
   std::mutex wake_mutex_;
   std::function<void()> wake_;
   std::atomic<std::uint64_t> steps_{0}, tokens_{0};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;
+  std::vector<LeaseId> begun_;
   std::vector<Ended> ends_;
   bool stopping_ = false;
   std::thread thread_;

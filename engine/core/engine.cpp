@@ -270,6 +270,9 @@ class ModelEngine final : public Engine {
   void cancel(RequestId id) override { loop_->cancel(id); }
   bool busy() const override { return loop_->busy(); }
   Status step(std::vector<Event>& events) override { return loop_->step(events); }
+  void on_begin(std::function<void(const std::vector<RequestId>&)> tell) override {
+    loop_->on_begin(std::move(tell));
+  }
   std::vector<PartialEvent> take_partials() override { return loop_->take_partials(); }
   Result<std::vector<KernelTime>> profile() override { return device_->profile(); }
 

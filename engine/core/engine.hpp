@@ -12,6 +12,7 @@
 // is lost, `step` returns the error and the engine must be destroyed. Thread safety: one owner
 // thread, but any thread may call `prepare`, `tokenize` and `detokenize` at any time.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -123,6 +124,9 @@ class Engine {
   virtual bool busy() const = 0;
   // Runs one step and appends the events of requests that ended.
   virtual Status step(std::vector<Event>& events) = 0;
+  // Sets the function that `step` calls with the requests that it computes for the first time,
+  // before it computes them. It must be short.
+  virtual void on_begin(std::function<void(const std::vector<RequestId>&)> /*tell*/) {}
   // Text of requests with `partials`, from the steps since the last call.
   virtual std::vector<PartialEvent> take_partials() { return {}; }
   // The time of each kernel since the last call, longest first; empty without options.profile.

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,9 @@ std::string signal_text(int signal) {
   return "signal " + std::to_string(signal) + " (" + sigabbrev_np(signal) + ")";
 }
 
+// Other threads go on meanwhile, so that the link can still send which jobs were under way.
+constexpr timespec last_words{0, 50'000'000};
+
 extern "C" void on_fault(int signal) {
   const auto at = std::find(faults.begin(), faults.end(), signal) - faults.begin();
   Note& note = notes[static_cast<std::size_t>(at)];
@@ -43,6 +47,7 @@ extern "C" void on_fault(int signal) {
   if (arguments_again != nullptr) {
     ::execve(own_program, arguments_again, note.again.pointers.data());
   }
+  ::nanosleep(&last_words, nullptr);
   ::raise(signal);  // SA_RESETHAND removed the handler: the default action ends the process
 }
 

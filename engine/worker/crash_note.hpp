@@ -10,7 +10,7 @@
 
 namespace millrace::worker {
 
-// A fault writes a note and ends the process.
+// A fault writes a note and, a moment later, ends the process.
 void leave_crash_note(std::string_view program, std::string_view hint);
 
 // How this process starts its program again: with main's arguments, which must stay valid, and with

@@ -29,6 +29,7 @@ EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint
             [this](ReadyTask ready) { prepared(std::move(ready)); }) {
   info_.engine = engine_->info().profile;
   info_.capacity = capacity;
+  engine_->on_begin([this](const std::vector<engine::RequestId>& requests) { begin(requests); });
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -102,6 +103,27 @@ std::vector<TaskPartial> EngineExecutor::take_partials() {
   return out;
 }
 
+std::vector<LeaseId> EngineExecutor::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return {waiting_.begin(), waiting_.end()};
+}
+
+std::vector<LeaseId> EngineExecutor::take_begun() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(begun_, {});
+}
+
+// Called by the engine before the first step of these requests.
+void EngineExecutor::begin(const std::vector<engine::RequestId>& requests) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const LeaseId lease : requests) {
+      if (waiting_.erase(lease) > 0) begun_.push_back(lease);
+    }
+  }
+  wake();
+}
+
 std::optional<Error> EngineExecutor::failure() const {
   const std::int64_t began = step_began_us_;
   if (began != 0 && clock_.monotonic_us() - began > limit_us_) {
@@ -134,6 +156,10 @@ void EngineExecutor::take_in(Inbox inbox, std::vector<Ended>& ends) {
       ends.push_back(Ended{task.lease, added.error(), false, {}});
       continue;
     }
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.insert(task.lease);
+    }
     if (hooks_.aborts_on(task)) traps_.emplace(task.lease, Trap::abort);
     if (hooks_.hangs_on(task)) traps_.emplace(task.lease, Trap::hang);
   }
@@ -164,6 +190,7 @@ void EngineExecutor::publish(std::vector<engine::Event> events, std::vector<Ende
     for (Ended& ended : ends) ends_.push_back(std::move(ended));
     for (engine::Event& event : events) {
       traps_.erase(event.id);
+      waiting_.erase(event.id);
       ends_.push_back(
           Ended{event.id, std::move(event.error), event.cancelled, std::move(event.result)});
     }

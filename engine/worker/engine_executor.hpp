@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -35,6 +36,8 @@ class EngineExecutor final : public Executor {
   std::vector<Ended> take_ends() override;
   std::vector<TaskPartial> take_partials() override;
   Progress progress() const override { return {steps_.load(), tokens_.load(), rows_.load()}; }
+  std::vector<LeaseId> waiting() const override;
+  std::vector<LeaseId> take_begun() override;
   std::optional<Error> failure() const override;
   void on_change(std::function<void()> wake) override;
 
@@ -52,6 +55,7 @@ class EngineExecutor final : public Executor {
   bool next_inbox(Inbox& inbox);  // waits for work; false: stop
   void prepared(ReadyTask ready);
   void take_in(Inbox inbox, std::vector<Ended>& ends);
+  void begin(const std::vector<engine::RequestId>& requests);
   void fire_hooks();
   void publish(std::vector<engine::Event> events, std::vector<Ended> ends,
                std::vector<engine::PartialEvent> partials);
@@ -72,6 +76,8 @@ class EngineExecutor final : public Executor {
   std::condition_variable changed_;
   Inbox inbox_;
   std::map<LeaseId, bool> preparing_;  // tasks in the pool, and whether they were cancelled there
+  std::set<LeaseId> waiting_;          // in the engine, without a step so far
+  std::vector<LeaseId> begun_;
   std::vector<Ended> ends_;
   // Partials that nobody has taken yet, merged into one for each lease and choice.
   std::map<std::pair<LeaseId, std::uint32_t>, Partial> partials_;

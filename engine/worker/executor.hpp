@@ -58,6 +58,10 @@ class Executor {
   // Text of running tasks that ask for partials, since the last call: one entry for each choice.
   virtual std::vector<TaskPartial> take_partials() { return {}; }
   virtual Progress progress() const = 0;
+  // Tasks that are ready and that no step has computed yet; empty where the executor cannot tell.
+  virtual std::vector<LeaseId> waiting() const { return {}; }
+  // Those of them that a step began to compute since the last call.
+  virtual std::vector<LeaseId> take_begun() { return {}; }
   // The error after which the executor can run nothing more: its device is lost. Tasks that have
   // not ended by then never end.
   virtual std::optional<Error> failure() const = 0;

@@ -94,6 +94,7 @@ void Session::welcomed(const Welcome& welcome) {
   state_ = State::joined;
   const bool other = !broker_.empty() && broker_ != welcome.broker;
   broker_ = welcome.broker;
+  takes_begun_ = std::ranges::find(welcome.capabilities, "begun") != welcome.capabilities.end();
   heartbeat_ms_ = std::max<std::uint32_t>(welcome.heartbeat_ms, 10);
   hello_wait_ms_ = options_.hello_ms;
   told_away_ = false;
@@ -203,7 +204,15 @@ void Session::send_partials() {
   send_them();
 }
 
+// This comes before anything that follows from the step, and before a heartbeat that would still
+// call these leases waiting.
+void Session::send_begun() {
+  Begun begun{executor_.take_begun()};
+  if (state_ == State::joined && takes_begun_ && !begun.leases.empty()) send(std::move(begun));
+}
+
 void Session::collect() {
+  send_begun();
   std::vector<Ended> ends = executor_.take_ends();
   send_partials();
   for (Ended& ended : ends) {
@@ -236,6 +245,11 @@ void Session::heartbeat() {
   beat.tokens = progress.tokens;
   beat.credit = credit();
   beat.rows = progress.rows;
+  beat.waiting = book_.in_state(LeaseBook::State::waiting);
+  for (const LeaseId lease : book_.in_state(LeaseBook::State::ended)) beat.waiting.push_back(lease);
+  for (const LeaseId lease : executor_.waiting()) {
+    if (book_.state(lease) == LeaseBook::State::running) beat.waiting.push_back(lease);
+  }
   granted_ = beat.credit;
   send(std::move(beat));
   heartbeat_due_us_ = now_us() + us(heartbeat_ms_);

@@ -81,6 +81,7 @@ class Session {
   void check_failure();
   void keep_contact();
   void send_ends();
+  void send_begun();
   void send_partials();
   void grant_credit();
   void carry_out_drain();
@@ -98,7 +99,8 @@ class Session {
 
   std::uint64_t next_id_ = 1;
   std::uint64_t hello_id_ = 0;
-  std::string broker_;  // id of the last broker that welcomed us
+  std::string broker_;        // id of the last broker that welcomed us
+  bool takes_begun_ = false;  // it has the capability
   std::uint32_t heartbeat_ms_ = limits::heartbeat_ms;
   std::int64_t heard_us_ = 0;  // when the last frame from the broker came
   std::int64_t heartbeat_due_us_ = 0;

@@ -31,6 +31,7 @@ class ActiveRequest {
   // Returns the sampler's task for one output of a sample. The task points into this object.
   SampleTask task_for(std::uint32_t sample, const PlannedOutput& output) const;
 
+  bool begun() const { return started_us_.has_value(); }  // a step had a row of a sample
   // Says that a step has a row of the sample, from position `first` on. Returns true for the
   // sample's first row if that row starts after tokens that the prefix tree knew. Calls for later
   // rows change nothing.

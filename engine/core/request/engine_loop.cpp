@@ -148,9 +148,11 @@ Status EngineLoop::step(std::vector<Event>& events) {
 
 Status EngineLoop::start_step(Flight& flight) {
   flight.started_us = clock_->monotonic_us();
+  begun_.clear();
   for (const PlanRow& row : flight.planned.plan.rows) {
     Owner owner;
     ActiveRequest* request = owner_of(row.sequence, owner);
+    if (!request->begun()) begun_.push_back(owner.request);
     if (request->started(flight.started_us, owner.sample, row.first_position)) {
       ++counters_.prefix_hits;
       counters_.prefix_tokens += row.first_position;
@@ -161,6 +163,7 @@ Status EngineLoop::start_step(Flight& flight) {
   counters_.last_rows = static_cast<std::uint32_t>(flight.planned.plan.rows.size());
   counters_.last_tokens = static_cast<std::uint32_t>(flight.planned.plan.tokens.size());
   flight.sampled = false;
+  if (tell_begun_ && !begun_.empty()) tell_begun_(begun_);
   MILLRACE_TRY(runner_->forward(flight.planned.plan));
   return waits_for_ids(flight) ? Status() : sample(flight);
 }

@@ -5,6 +5,7 @@
 // Engine::create joins it with a model; tests join it with a runner that fails. Engine
 // (engine/core/engine.hpp) documents the public functions. Thread safety: one owner thread.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -55,6 +56,9 @@ class EngineLoop {
   // Returns everything that a later step depends on, as text. Tests use it to show that a refused
   // call changes nothing.
   std::string dump() const;
+  void on_begin(std::function<void(const std::vector<RequestId>&)> tell) {
+    tell_begun_ = std::move(tell);
+  }
   std::vector<PartialEvent> take_partials() { return std::exchange(partials_, {}); }
 
  private:
@@ -97,6 +101,8 @@ class EngineLoop {
   std::unique_ptr<Flight> in_flight_, spare_;
   std::vector<SampleTask> tasks_;
   std::vector<PartialEvent> partials_;
+  std::function<void(const std::vector<RequestId>&)> tell_begun_;
+  std::vector<RequestId> begun_;    // requests with their first row in the step that starts
   std::vector<RequestId> touched_;  // requests with an output in the completed step
   std::int64_t completed_us_ = 0;   // when the last step came back
   Counters counters_;

@@ -101,11 +101,11 @@ class Broker:
         self.processes = []
         self.broker = None
 
-    def start(self):
+    def start(self, *options, lease_ms=3000):
         self.broker = subprocess.Popen(
             [program("millrace-broker"), "--ledger", str(self.folder / "ledger"), "--listen",
              self.clients, "--listen-engines", self.engines, "--listen-doorbell",
-             f"ipc://{self.folder}/bell", "--lease-ms", "3000"],
+             f"ipc://{self.folder}/bell", "--lease-ms", str(lease_ms), *options],
             stdout=subprocess.DEVNULL, stderr=open(self.folder / "broker.log", "ab"))
         self.processes.append(self.broker)
         self.millrace("status", expect=0)

@@ -39,6 +39,24 @@ TEST_F(LoopTest, EndOfTextStopsAndItsTokenIsKept) {
   EXPECT_FALSE(result.prompt_logprobs);
 }
 
+TEST_F(LoopTest, TellsEachRequestOnceBeforeItsFirstStep) {
+  SchedulerOptions one_row;
+  one_row.max_batch = 1;
+  open(64, one_row);
+  std::vector<std::pair<RequestId, std::string>> told;  // and what the device was asked before
+  loop_->on_begin([&](const std::vector<RequestId>& ids) {
+    for (const RequestId id : ids) told.emplace_back(id, runner_.calls);
+  });
+  ASSERT_TRUE(loop_->add(5, request(1, 3, "one two three")));
+  ASSERT_TRUE(loop_->add(6, request(2, 3, "four")));
+  EXPECT_TRUE(told.empty());
+  EXPECT_EQ(run().size(), 2u);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0], (std::pair<RequestId, std::string>(5, "")));
+  EXPECT_EQ(told[1].first, 6u);
+  EXPECT_FALSE(told[1].second.empty()) << "it waited for the row of the first";
+}
+
 TEST_F(LoopTest, AStopStringIsStrippedAndLaterTokensAreDropped) {
   open();
   GenerationRequest r = request(1, 3, "one two three four five");

@@ -72,6 +72,9 @@ class FakeEngine final : public engine::Engine {
     shared_.cancelled.push_back(id);
     cancelled_.insert(id);
   }
+  void on_begin(std::function<void(const std::vector<engine::RequestId>&)> tell) override {
+    tell_ = std::move(tell);
+  }
   Result<std::vector<engine::KernelTime>> profile() override { return {}; }
   std::vector<engine::PartialEvent> take_partials() override {
     const std::lock_guard lock(shared_.mutex);
@@ -80,6 +83,9 @@ class FakeEngine final : public engine::Engine {
   bool busy() const override { return !left_.empty(); }
   Status step(std::vector<engine::Event>& events) override {
     std::unique_lock lock(shared_.mutex);
+    // It has one row: the first request that is left.
+    const engine::RequestId first = left_.begin()->first;
+    if (begun_.insert(first).second) tell_({first});
     shared_.in_step = true;
     shared_.changed.notify_all();
     shared_.changed.wait(lock, [&] { return !shared_.hold; });
@@ -121,6 +127,8 @@ class FakeEngine final : public engine::Engine {
   Shared& shared_;
   engine::EngineInfo info_;
   engine::Counters counters_;
+  std::function<void(const std::vector<engine::RequestId>&)> tell_;
+  std::set<engine::RequestId> begun_;
   std::map<engine::RequestId, int> left_;
   std::set<engine::RequestId> cancelled_;
 };
@@ -168,6 +176,20 @@ TEST_F(EngineExecutorTest, TellsWhatTheEngineIs) {
   EXPECT_EQ(told.label, "A Model");
   EXPECT_EQ(told.kv_policies, (std::vector<std::string>{"k5v3", "r5/r3 x2", "r5/r3+none"}));
   EXPECT_EQ(executor_->info().capacity, 4u);
+}
+
+TEST_F(EngineExecutorTest, TellsWhatWaitsForItsFirstStep) {
+  start();
+  shared_.hold = true;
+  executor_->add(task(1));
+  shared_.wait_for_step();
+  EXPECT_EQ(executor_->take_begun(), std::vector<LeaseId>{1}) << "told before the step ends";
+  EXPECT_TRUE(executor_->take_begun().empty());
+  executor_->add(task(2));
+  executor_->add(task(3));
+  shared_.release();
+  EXPECT_EQ(wait_for_ends(3).size(), 3u);
+  EXPECT_TRUE(executor_->waiting().empty());
 }
 
 TEST_F(EngineExecutorTest, RunsTasksAndCountsSteps) {

@@ -41,6 +41,8 @@ class FakeExecutor final : public Executor {
   }
   std::vector<TaskPartial> take_partials() override { return std::exchange(partials, {}); }
   Progress progress() const override { return now; }
+  std::vector<LeaseId> waiting() const override { return waits; }
+  std::vector<LeaseId> take_begun() override { return std::exchange(begun, {}); }
   std::optional<Error> failure() const override { return failed; }
   void on_change(std::function<void()> wake) override {
     const std::lock_guard lock(wake_mutex_);
@@ -69,6 +71,7 @@ class FakeExecutor final : public Executor {
 
   std::vector<LeaseId> cancelled;
   std::vector<TaskPartial> partials;
+  std::vector<LeaseId> waits, begun;
   Progress now;
   std::optional<Error> failed;
 

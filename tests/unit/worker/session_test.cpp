@@ -1,4 +1,6 @@
 // A session that has joined a broker: hello, leases, ends, heartbeats, credit, cancels, suspects.
+#include <set>
+
 #include "tests/unit/worker/session_fixture.hpp"
 
 namespace millrace::worker {
@@ -226,6 +228,41 @@ TEST_F(SessionTest, PartialsAreDroppedWhileTheBrokerIsAway) {
   EXPECT_TRUE(sent_of<Partials>().empty());
   EXPECT_TRUE(executor_.partials.empty());
   EXPECT_EQ(session_.book().running(), 1u);
+}
+
+TEST_F(SessionTest, HeartbeatsTellWhichLeasesWait) {
+  join();
+  lease({1, 2, 3});
+  lease({4}, true);  // waits in the book
+  executor_.waits = {2, 3, 99};
+  executor_.end(1);
+  EXPECT_EQ(ends_sent(), Leased{1});
+  wait_ms(limits::heartbeat_ms);
+  const auto beats = sent_of<Heartbeat>();
+  ASSERT_EQ(beats.size(), 1u);
+  std::set<LeaseId> waiting(beats[0].waiting.begin(), beats[0].waiting.end());
+  EXPECT_EQ(waiting, (std::set<LeaseId>{1, 2, 3, 4})) << "1 has ended";
+}
+
+TEST_F(SessionTest, ABrokerThatCanTakeItHearsWhatHasBegun) {
+  join();
+  lease({1});
+  executor_.begun = {1};
+  EXPECT_TRUE(sent_of<Begun>().empty()) << "this broker does not know the message";
+  say(Goodbye{});
+  wait_ms(1'000);
+  const auto hello = sent();
+  Welcome answer;
+  answer.broker = "b2";
+  answer.capabilities = {"begun"};
+  say(answer, hello.back().id);
+  (void)sent();
+  executor_.begun = {1};
+  executor_.end(1);
+  const auto all = sent();
+  ASSERT_EQ(only<Begun>(all).size(), 1u);
+  EXPECT_EQ(only<Begun>(all)[0].leases, Leased{1});
+  EXPECT_TRUE(std::holds_alternative<Begun>(all.front().message)) << "before the end";
 }
 
 TEST_F(SessionTest, ASuspectRunsAlone) {
