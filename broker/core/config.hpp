@@ -36,7 +36,11 @@ struct CoreConfig {
   // An engine that holds leases and makes no step for this long counts as hung. The time is long
   // because a first step may compile kernels.
   std::uint32_t hang_ms = 60'000;
-  // Once a suspect has waited this long, one engine gets no more jobs until it is free to run it.
+  // An engine that holds nothing, such as one that was just started again, gets suspects at once. A
+  // group of them goes to an engine at work once it has waited this long.
+  std::uint32_t group_wait_ms = 2'000;
+  // Once a suspect that has to run alone has waited this long, one engine gets no more jobs until
+  // it is free to run it.
   std::uint32_t suspect_wait_ms = 30'000;
   std::uint32_t session_idle_ms = 300'000;
   // When all sessions are in use, a client that was silent this long loses its session to a new

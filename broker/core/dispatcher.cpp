@@ -215,12 +215,14 @@ void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
 
 void Dispatcher::count_suspects(const TenantInfo& tenant, std::vector<Overdue>& overdue) {
   const auto wait_us = 1000 * std::int64_t{config_.suspect_wait_ms};
+  const auto group_wait_us = 1000 * std::int64_t{config_.group_wait_ms};
   Queues& queues = queues_[tenant.tenant];
   queues.overdue_groups.clear();
   std::uint64_t jobs = 0;
   for (const SuspectQueue& queue : tenant.suspects) {
     jobs += queue.jobs;
-    if (out_.now().unix_us - queue.oldest_us <= wait_us) continue;
+    const auto waited_us = out_.now().unix_us - queue.oldest_us;
+    if (waited_us <= (queue.alone ? wait_us : group_wait_us)) continue;
     if (queue.alone) {
       overdue.push_back({tenant.tenant, queue.model, queue.kv});
     } else {

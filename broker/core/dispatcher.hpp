@@ -6,8 +6,8 @@
 //
 // An engine that holds nothing gets suspects first: one group of them, and then other jobs beside
 // it, unless the suspect has to run alone. An engine at work gets a group only where suspects have
-// waited for suspect_wait_ms, and never a second one beside the first. For a suspect that has to
-// run alone one engine is then kept free. Thread safety: none.
+// waited for group_wait_ms, and never a second one beside the first. For a suspect that has to run
+// alone and has waited for suspect_wait_ms, one engine is kept free. Thread safety: none.
 #include <cstdint>
 #include <map>
 #include <string>
