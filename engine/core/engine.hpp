@@ -126,7 +126,7 @@ class Engine {
   virtual Status step(std::vector<Event>& events) = 0;
   // Sets the function that `step` calls with the requests that it computes for the first time,
   // before it computes them. It must be short.
-  virtual void on_begin(std::function<void(const std::vector<RequestId>&)> /*tell*/) {}
+  virtual void on_begin(std::function<void(const std::vector<RequestId>&)> tell) = 0;
   // Text of requests with `partials`, from the steps since the last call.
   virtual std::vector<PartialEvent> take_partials() { return {}; }
   // The time of each kernel since the last call, longest first; empty without options.profile.

@@ -241,7 +241,7 @@ TEST_F(SessionTest, HeartbeatsTellWhichLeasesWait) {
   const auto beats = sent_of<Heartbeat>();
   ASSERT_EQ(beats.size(), 1u);
   std::set<LeaseId> waiting(beats[0].waiting.begin(), beats[0].waiting.end());
-  EXPECT_EQ(waiting, (std::set<LeaseId>{1, 2, 3, 4})) << "1 has ended";
+  EXPECT_EQ(waiting, (std::set<LeaseId>{1, 2, 3, 4})) << "1 has ended, 99 is unknown";
 }
 
 TEST_F(SessionTest, ABrokerThatCanTakeItHearsWhatHasBegun) {
