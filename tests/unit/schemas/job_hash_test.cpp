@@ -1,5 +1,6 @@
 // The two hashes of a job: of what its body gives, and of what it asks for.
 #include <gtest/gtest.h>
+
 #include "schemas/codec.hpp"
 #include "tests/unit/schemas/build.hpp"
 
