@@ -14,7 +14,7 @@
 #include <string_view>
 #include <variant>
 
-#include "schemas/describe_result.hpp"
+#include "schemas/describe_streams.hpp"
 #include "schemas/messages.hpp"
 
 namespace millrace {
@@ -90,10 +90,27 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "Leases that a `heartbeat` has called `waiting` and that a step now computes. Send it as soon "
      "as the step begins, to a broker that has the capability `begun`. The broker does not answer "
      "it."},
+    {"streams_request", "client → broker",
+     "Asks for one stream, or for all that hold results, cursors or limits. The broker answers "
+     "`streams_answer`."},
+    {"streams_answer", "broker → client", "Streams in order of their names."},
+    {"cursors_request", "client → broker",
+     "Asks for the cursors of a stream. The broker answers `cursors_answer`."},
+    {"cursors_answer", "broker → client", "The cursors that have not expired, by name."},
+    {"trim", "client → broker",
+     "Drops the results of a stream below a number, whoever has read them. A number below the "
+     "first one kept changes nothing. The broker answers `stream_changed`; the space is freed in "
+     "small steps after it."},
+    {"keep", "client → broker",
+     "Sets how much a stream keeps, before or after its first result. Limits that are absent are "
+     "the broker's own again. The broker answers `stream_changed`."},
+    {"remove", "client → broker",
+     "Removes a cursor, or a stream with its results, cursors and limits. The numbers of a stream "
+     "that is removed go on where they ended, so that a reader that comes back is told `trimmed`. "
+     "The broker answers `stream_changed`."},
+    {"stream_changed", "broker → client",
+     "The answer to `trim`, `keep` and `remove`, after the commit: the stream as it is now."},
 }};
-
-// The forms of names and ids in messages to the broker.
-inline constexpr Label short_label{limits::id_bytes}, short_name{limits::id_bytes, true};
 
 // ---- sessions
 void fields(auto& v, Is<Hello> auto& m) {
@@ -242,8 +259,11 @@ void fields(auto& v, Is<Trimmed> auto& m) {
 }
 void fields(auto& v, Is<Acknowledge> auto& m) {
   v.required("stream", m.stream, short_name, "the stream's name");
-  v.required("cursor", m.cursor, short_name, "the cursor's name; a new name makes a new cursor");
-  v.required("number", m.number, "the last number that the reader is done with");
+  v.required("cursor", m.cursor, short_name,
+             "the cursor's name; a new name makes a new cursor, at most 1,000 for a stream");
+  v.required("number", m.number,
+             "the last number that the reader is done with; 0 makes a cursor that holds the whole "
+             "stream, and the same number again keeps a cursor from expiring");
 }
 void fields(auto& v, Is<Acknowledged> auto& m) {
   v.required("number", m.number, "the cursor's number now; it never goes back");

@@ -188,6 +188,70 @@ struct Partials {      // from an engine, passed on to the sessions that watch
   friend bool operator==(const Partials&, const Partials&) = default;
 };
 
+// ---- streams and cursors
+
+// Limits of what a stream keeps, 0: none. Set for one stream, an absent one is the broker's.
+struct KeepLimits {
+  std::optional<std::uint64_t> age_s;         // of results
+  std::optional<std::uint64_t> bytes;         // of the stored results
+  std::optional<std::uint64_t> cursor_age_s;  // of cursors since they were last moved
+  friend bool operator==(const KeepLimits&, const KeepLimits&) = default;
+};
+struct StreamState {
+  std::string stream;
+  std::uint64_t first = 1, high = 0;  // first number kept, last number written
+  std::uint64_t bytes = 0;            // stored
+  std::uint64_t cursors = 0;
+  KeepLimits set;      // for this stream
+  KeepLimits applied;  // those, and the broker's in place of absent ones
+  friend bool operator==(const StreamState&, const StreamState&) = default;
+};
+struct StreamsRequest {  // one stream, or all in order of their names
+  std::string stream;    // empty: all
+  std::string after;     // only those whose names come after it
+  friend bool operator==(const StreamsRequest&, const StreamsRequest&) = default;
+};
+struct StreamsAnswer {
+  std::string epoch;
+  std::vector<StreamState> streams;
+  bool more = false;  // ask again, after the last of these
+  friend bool operator==(const StreamsAnswer&, const StreamsAnswer&) = default;
+};
+struct CursorState {
+  std::string cursor;
+  std::uint64_t number = 0;   // last number that its reader has acknowledged
+  std::int64_t moved_us = 0;  // Unix time of the last `acknowledge`
+  friend bool operator==(const CursorState&, const CursorState&) = default;
+};
+struct CursorsRequest {
+  std::string stream;
+  friend bool operator==(const CursorsRequest&, const CursorsRequest&) = default;
+};
+struct CursorsAnswer {
+  std::string stream;
+  std::vector<CursorState> cursors;  // by name
+  friend bool operator==(const CursorsAnswer&, const CursorsAnswer&) = default;
+};
+struct Trim {  // makes `first` the first number kept
+  std::string stream;
+  std::uint64_t first = 0;
+  friend bool operator==(const Trim&, const Trim&) = default;
+};
+struct Keep {  // sets all limits of a stream
+  std::string stream;
+  KeepLimits set;
+  friend bool operator==(const Keep&, const Keep&) = default;
+};
+struct Remove {  // a stream with all that it holds, or one of its cursors
+  std::string stream, cursor;
+  friend bool operator==(const Remove&, const Remove&) = default;
+};
+struct StreamChanged {
+  std::string epoch;
+  StreamState stream;
+  friend bool operator==(const StreamChanged&, const StreamChanged&) = default;
+};
+
 // ---- engines
 struct Ready {  // grants credit: how many more leases the engine would take now; replaces the last
   std::uint32_t credit = 0;
@@ -257,10 +321,12 @@ struct Goodbye {  // this side leaves on purpose; an engine's leases are given b
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 
-using Message = std::variant<Hello, Welcome, Refused, Submit, Submitted, Cancel, Cancelled, Retry,
-                             Retried, StatusRequest, StatusAnswer, Fetch, Data, Trimmed,
-                             Acknowledge, Acknowledged, Ready, Leases, Heartbeat, HeartbeatAnswer,
-                             Ends, Committed, Release, Goodbye, Watch, Watching, Partials, Begun>;
+using Message =
+    std::variant<Hello, Welcome, Refused, Submit, Submitted, Cancel, Cancelled, Retry, Retried,
+                 StatusRequest, StatusAnswer, Fetch, Data, Trimmed, Acknowledge, Acknowledged,
+                 Ready, Leases, Heartbeat, HeartbeatAnswer, Ends, Committed, Release, Goodbye,
+                 Watch, Watching, Partials, Begun, StreamsRequest, StreamsAnswer, CursorsRequest,
+                 CursorsAnswer, Trim, Keep, Remove, StreamChanged>;
 
 struct Envelope {
   std::uint64_t id = 0;

@@ -25,6 +25,12 @@ KeyRoles roles_for(Endpoint endpoint, const Message& message) {
                         [](const Retry&) { return KeyRoles{submit}; },
                         [](const Fetch&) { return KeyRoles{read}; },
                         [](const Watch&) { return KeyRoles{read}; },
+                        [](const StreamsRequest&) {
+                          return KeyRoles{read, admin};
+                        },
+                        [](const CursorsRequest&) {
+                          return KeyRoles{read, admin};
+                        },
                         [](const Acknowledge&) { return KeyRoles{read}; },
                         [](const auto&) { return KeyRoles{admin}; },
                     },

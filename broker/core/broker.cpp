@@ -28,7 +28,9 @@ Broker::Broker(CoreConfig config)
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
                    [this](const std::string& tenant) { dispatcher_.work_arrived(tenant); }),
       readers_(out_, sessions_),
-      requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_) {}
+      requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_),
+      stream_requests_(out_, sessions_, config_),
+      retainer_(out_, config_) {}
 
 Actions Broker::handle(Event event, Now now) {
   out_.begin(now);
@@ -143,6 +145,11 @@ void Broker::client_message(const Asker& asker, Message message) {
                  [&](Cancel& m) { requests_.cancel(asker, std::move(m)); },
                  [&](Retry& m) { requests_.retry(asker, std::move(m)); },
                  [&](StatusRequest& m) { requests_.status(asker, std::move(m), draining_); },
+                 [&](StreamsRequest& m) { stream_requests_.streams(asker, std::move(m)); },
+                 [&](CursorsRequest& m) { stream_requests_.cursors(asker, std::move(m)); },
+                 [&](Trim& m) { stream_requests_.trim(asker, std::move(m)); },
+                 [&](Keep& m) { stream_requests_.keep(asker, std::move(m)); },
+                 [&](Remove& m) { stream_requests_.remove(asker, std::move(m)); },
                  [&](auto&) { refuse_unexpected(asker.peer, asker.id, message); },
              },
              message);
@@ -188,7 +195,8 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
       peer, id,
       {Code::unexpected_message,
        client ? "a message that clients do not send" : "a message that engines do not send",
-       client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, status_request"
+       client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, status_request, "
+                "streams_request, cursors_request, trim, keep, remove"
               : "engines send ready, heartbeat, begun, ends, release, partials"});
 }
 
@@ -238,6 +246,7 @@ void Broker::tick() {
   sessions_.tick();
   readers_.tick();
   submissions_.tick();
+  retainer_.tick();
   if (out_.now().mono_us - swept_us_ >= 1000 * std::int64_t{config_.sweep_ms}) sweep();
 }
 
@@ -293,6 +302,7 @@ void Broker::drain(const Drain& how) {
   if (std::exchange(draining_, true)) return;
   drain_us_ = out_.now().mono_us;
   dispatcher_.close();
+  retainer_.close();
   submissions_.drain();
   out_.note(NoteLevel::info, "draining: the broker takes no new jobs and hands out none");
 }

@@ -29,7 +29,9 @@
 #include "broker/core/models.hpp"
 #include "broker/core/readers.hpp"
 #include "broker/core/requests.hpp"
+#include "broker/core/retainer.hpp"
 #include "broker/core/sessions.hpp"
+#include "broker/core/stream_requests.hpp"
 #include "broker/core/submissions.hpp"
 
 namespace millrace::broker {
@@ -90,6 +92,8 @@ class Broker {
   Submissions submissions_;
   Readers readers_;
   Requests requests_;
+  StreamRequests stream_requests_;
+  Retainer retainer_;
   int recovering_ = 1;  // steps left until the ledger's state is known
   std::deque<Received> early_;
   std::uint64_t early_bytes_ = 0;

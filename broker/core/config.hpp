@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "broker/ledger/retention.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/keys/grants.hpp"
 
@@ -47,6 +48,8 @@ struct CoreConfig {
   // one. It may have gone without a goodbye; if it has not, it is asked for hello again.
   std::uint32_t session_yield_ms = 10'000;
   std::uint32_t sweep_ms = 1'000;       // interval of the checks of deadlines, leases and counts
+  RetentionPolicy retention;            // without limits: everything is kept
+  std::uint32_t retain_ms = 1'000;      // interval of the passes that delete what is not
   std::uint32_t drain_wait_ms = 5'000;  // a drain waits this long for leased jobs to end
   std::uint32_t doorbell_ms = limits::doorbell_ms;
 
@@ -75,6 +78,8 @@ struct CoreCounters {
   std::uint64_t engines_hung = 0;
   std::uint64_t dead_lettered = 0;
   std::uint64_t expired = 0;
+  std::uint64_t trimmed = 0;    // results that are no longer kept
+  std::uint64_t forgotten = 0;  // ended jobs, likewise
 };
 
 }  // namespace millrace::broker

@@ -80,10 +80,6 @@ struct CursorInfo {
 struct ListCursorsReply {
   std::vector<CursorInfo> cursors;
 };
-struct RemoveCursor {  // answered like MoveCursor; refused: not_found
-  std::string tenant, stream, cursor;
-};
-
 // Each of these answers with a StreamReply. None takes longer for a longer stream: `Retain` deletes
 // what is no longer kept. Refused: not_found; invalid_value (a reserved stream).
 //
@@ -92,6 +88,9 @@ struct RemoveCursor {  // answered like MoveCursor; refused: not_found
 struct TrimStream {
   std::string tenant, stream;
   std::uint64_t first = 0;
+};
+struct RemoveCursor {
+  std::string tenant, stream, cursor;
 };
 // Removes a stream's entries, cursors and limits. Its numbers go on where they ended: a reader that
 // comes back is told `trimmed`, and takes no new entry for one it knows.

@@ -106,7 +106,7 @@ Result<Reply> LedgerRules::carry_out(const RemoveCursor& op) {
   const auto cursor = records_.find_cursor(op.tenant, op.stream, op.cursor);
   if (!cursor) return refuse_unknown_cursor(op.stream, op.cursor);
   records_.delete_cursor(op.tenant, op.stream, op.cursor);
-  return MoveCursorReply{cursor->number};
+  return stream_reply(op.tenant, op.stream);
 }
 
 Result<StreamRecord> LedgerRules::changeable(const std::string& tenant, const std::string& stream) {

@@ -13,12 +13,15 @@
 
 #include "broker/server/server.hpp"
 #include "schemas/base/command_help.hpp"
+#include "schemas/base/command_units.hpp"
 #include "schemas/base/command_usage.hpp"
 #include "schemas/base/log.hpp"
 
 namespace {
 
 using namespace millrace;
+
+constexpr std::uint64_t day_s = 86'400;
 
 constexpr const char* about =
     "The broker takes generation jobs, keeps them on disk, hands them to engines and publishes "
@@ -36,9 +39,23 @@ constexpr const char* footer =
     "still run then stay leased for the next start.\n"
     "Exit codes: 0 drained, 1 stopped by an error, 2 usage, 3 refused to start.";
 
+// How long ended things are kept; 0: for ever.
+struct Keeps {
+  std::uint64_t results_s = 30 * day_s, bytes = 10 * limits::GiB;  // of a stream
+  std::uint64_t cursors_s = 30 * day_s, jobs_s = 30 * day_s;
+};
+
+broker::RetentionPolicy policy_of(const Keeps& keeps) {
+  const auto us = [](std::uint64_t seconds) {
+    return static_cast<std::int64_t>(seconds) * 1'000'000;
+  };
+  return {{us(keeps.results_s), keeps.bytes, us(keeps.cursors_s)}, us(keeps.jobs_s)};
+}
+
 struct Arguments {
   broker::ServerOptions server;
   std::string ledger = "millrace-ledger";
+  Keeps keeps;
   std::string log_level = "info";
   bool log_json = false;
 };
@@ -83,6 +100,24 @@ void declare(CLI::App& app, Arguments& arguments) {
           at_length("A suspect is a job that ran when an engine died. It runs alone, so that it "
                     "takes no other job with it."))
       ->check(CLI::Range(0u, 86'400'000u));
+  auto& keeps = arguments.keeps;
+  takes_duration(*add("--keep-results", keeps.results_s, "TIME",
+                      "delete results after this time" +
+                          at_length("30d, 12h, 15m or seconds; 0 keeps them for ever. "
+                                    "`millrace streams keep` sets limits for one stream. A named "
+                                    "cursor holds results up to twice as long."))
+                      ->default_str("30d"));
+  takes_size(*add("--keep-bytes", keeps.bytes, "SIZE",
+                  "delete the oldest results of a stream beyond this size; 0 keeps all")
+                  ->default_str("10G"));
+  takes_duration(*add("--keep-cursors", keeps.cursors_s, "TIME",
+                      "delete cursors that were not moved for this time")
+                      ->default_str("30d"));
+  takes_duration(*add("--keep-jobs", keeps.jobs_s, "TIME",
+                      "forget ended jobs after this time" +
+                          at_length("The id of a job is known as long as the job is kept: "
+                                    "submitted again later, it is a new job."))
+                      ->default_str("30d"));
   add("--drain-wait-ms", core.drain_wait_ms, "MS",
       "time that running jobs get when the broker drains")
       ->check(CLI::Range(0u, 86'400'000u));
@@ -137,6 +172,7 @@ int run(Arguments arguments) {
   }
   arguments.server.ledger = *std::move(place);
   auto& core = arguments.server.core;
+  core.retention = policy_of(arguments.keeps);
   core.heartbeat_ms = std::min(core.heartbeat_ms, core.lease_ms / 5);
   // Block the signals before any thread starts, so that all inherit this and only this one waits.
   const auto signals = watched_signals();
@@ -159,6 +195,8 @@ int run(Arguments arguments) {
   log_info("ended", {{"submitted", counters.submitted},
                      {"finished", counters.finished},
                      {"refused_jobs", counters.refused_jobs},
+                     {"trimmed", counters.trimmed},
+                     {"forgotten", counters.forgotten},
                      {"malformed", counters.malformed},
                      {"unauthorized", counters.unauthorized},
                      {"refused_connections", statistics.refused_connections},

@@ -36,6 +36,8 @@ void add_results_command(CLI::App& app, Invocation& invocation);
 void add_status_command(CLI::App& app, Invocation& invocation);
 void add_cancel_command(CLI::App& app, Invocation& invocation);
 void add_retry_command(CLI::App& app, Invocation& invocation);
+void add_streams_command(CLI::App& app, Invocation& invocation);
+void add_cursors_command(CLI::App& app, Invocation& invocation);
 void add_tokenize_command(CLI::App& app, Invocation& invocation);
 void add_score_command(CLI::App& app, Invocation& invocation);
 void add_fidelity_command(CLI::App& app, Invocation& invocation);

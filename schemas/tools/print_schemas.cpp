@@ -266,6 +266,9 @@ Json common_schema() {
   add_part<SubmitAnswer>(defs);
   add_part<JobCounts>(defs);
   add_part<EngineInfo>(defs);
+  add_part<KeepLimits>(defs);
+  add_part<StreamState>(defs);
+  add_part<CursorState>(defs);
   add_part<Entry>(defs);
   add_part<Lease>(defs);
   add_part<JobEnd>(defs);

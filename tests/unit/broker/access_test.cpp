@@ -330,5 +330,24 @@ TEST(AccessTest, AnotherKeyOnTheSameRouteHasNoSession) {
   EXPECT_EQ(world.refusal(World::client("a")), Code::unexpected_message);
 }
 
+TEST(AccessToStreams, OnlyAnAdministratorOfTheTenantChangesThem) {
+  auto grants = Tenants::grants();
+  grants.push_back(grant("admin", "A", {KeyRole::admin}));
+  Tenants world;
+  world.reconfigure(Tenants::config(grants));
+  world.keys[World::client("admin")] = "key of admin";
+  world.restart();
+  for (const std::string name : {"a", "b", "admin"}) world.join_client(name);
+  world.complete("a", "job");
+  for (const Message& change : std::vector<Message>{Trim{"results", 2}, Keep{"results", {1, 1, 1}},
+                                                    Remove{"results", ""}}) {
+    EXPECT_EQ(world.ask_as<Refused>("a", change).error.code, Code::unauthorized);
+  }
+  EXPECT_EQ(world.ask_as<StreamsAnswer>("a", StreamsRequest{}).streams.size(), 1u);
+  EXPECT_TRUE(world.ask_as<StreamsAnswer>("b", StreamsRequest{}).streams.empty());
+  EXPECT_EQ(world.ask_as<Refused>("b", CursorsRequest{"results"}).error.code, Code::not_found);
+  EXPECT_EQ(world.ask_as<StreamChanged>("admin", Trim{"results", 2}).stream.first, 2u);
+}
+
 }  // namespace
 }  // namespace millrace::broker::testing

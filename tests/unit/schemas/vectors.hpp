@@ -272,6 +272,13 @@ inline std::vector<Envelope> envelopes() {
                      312.5}};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
+  const StreamState limited{"results",
+                            1'201,
+                            4'200,
+                            3'300'000,
+                            2,
+                            {{}, limits::GiB, {}},
+                            {2'592'000, limits::GiB, 2'592'000}};
   return {
       {1, hello},
       {1, welcome},
@@ -316,6 +323,14 @@ inline std::vector<Envelope> envelopes() {
       {0, Partials{"results",
                    {{0, "line-1", "q1", 1, {1, 3, {31000, 30}, " Lyon", "It is.", {"{}"}}}}}},
       {0, Begun{{4294967298}}},
+      {30, StreamsRequest{"", "results"}},
+      {31, StreamsAnswer{"3f9c0d6be1aa4c1d", {limited}, false}},
+      {32, CursorsRequest{"results"}},
+      {33, CursorsAnswer{"results", {{"loader", 4'000, 1'767'225'600'000'000}}}},
+      {34, Trim{"results", 1'201}},
+      {35, Keep{"results", {{}, limits::GiB, {}}}},
+      {36, Remove{"results", "loader"}},
+      {37, StreamChanged{"3f9c0d6be1aa4c1d", limited}},
   };
 }
 

@@ -1,0 +1,32 @@
+#include "broker/core/retainer.hpp"
+
+namespace millrace::broker {
+
+void Retainer::tick() {
+  const std::int64_t now_us = out_.now().mono_us;
+  if (running_ || closed_) return;
+  if (now_us - began_us_ < 1000 * std::int64_t{config_.retain_ms}) return;
+  began_us_ = now_us;
+  running_ = true;
+  step({});
+}
+
+void Retainer::close() {
+  closed_ = true;
+}
+
+void Retainer::step(const StreamPlace& after) {
+  out_.ask_one(Retain{config_.retention, after}, [this](Result<Reply> reply) {
+    const auto* r = reply_as<RetainReply>(reply);
+    running_ = r != nullptr && r->more && !closed_;
+    if (r == nullptr) {
+      return out_.note(NoteLevel::error,
+                       "deleting what is no longer kept failed: " + reply_error(reply).text());
+    }
+    out_.counters().trimmed += r->entries;
+    out_.counters().forgotten += r->jobs;
+    if (running_) step(r->after);
+  });
+}
+
+}  // namespace millrace::broker

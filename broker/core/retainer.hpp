@@ -1,0 +1,28 @@
+#pragma once
+// Has the ledger delete what is no longer kept: one pass over all streams and jobs after the other,
+// with a pause between them, in steps short enough to share a commit with other operations.
+// Thread safety: none.
+#include <cstdint>
+
+#include "broker/core/config.hpp"
+#include "broker/core/outbox.hpp"
+
+namespace millrace::broker {
+
+class Retainer {
+ public:
+  Retainer(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
+
+  void tick();   // begins the next pass when it is time
+  void close();  // begins no further step: the broker drains
+
+ private:
+  void step(const StreamPlace& after);
+
+  Outbox& out_;
+  const CoreConfig& config_;
+  bool running_ = false, closed_ = false;
+  std::int64_t began_us_ = 0;
+};
+
+}  // namespace millrace::broker

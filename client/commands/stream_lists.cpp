@@ -1,0 +1,90 @@
+#include "client/commands/stream_lists.hpp"
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+#include "client/lines/json_fields.hpp"
+
+namespace millrace::client {
+namespace {
+
+std::string time_text(std::int64_t unix_us) {
+  const auto seconds = static_cast<std::time_t>(unix_us / 1'000'000);
+  std::tm utc{};
+  std::array<char, 32> text{};
+  if (gmtime_r(&seconds, &utc) == nullptr) {
+    return "an unknown time";
+  }
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return text.data();
+}
+
+}  // namespace
+
+unsigned long long wide(std::uint64_t value) {
+  return value;
+}
+
+std::string age_text(std::uint64_t seconds) {
+  if (seconds == 0) {
+    return "ever";
+  }
+  for (const auto& [unit, name] : {std::pair(86'400u, "day"), std::pair(3'600u, "hour"),
+                                   std::pair(60u, "minute"), std::pair(1u, "second")}) {
+    if (seconds % unit == 0) {
+      return std::to_string(seconds / unit) + " " + name + (seconds == unit ? "" : "s");
+    }
+  }
+  return {};
+}
+
+Result<std::vector<StreamState>> ask_streams(const BrokerFlags& broker, bool json) {
+  std::vector<StreamState> all;
+  for (bool more = true; more;) {
+    const std::string after = all.empty() ? "" : all.back().stream;
+    MILLRACE_ASSIGN(StreamsAnswer answer,
+                    ask_broker<StreamsAnswer>(broker, StreamsRequest{"", after}, json));
+    more = answer.more && !answer.streams.empty();
+    for (StreamState& stream : answer.streams) {
+      all.push_back(std::move(stream));
+    }
+  }
+  return all;
+}
+
+Result<StreamState> ask_stream(const BrokerFlags& broker, const std::string& stream, bool json) {
+  MILLRACE_ASSIGN(StreamsAnswer answer,
+                  ask_broker<StreamsAnswer>(broker, StreamsRequest{stream, ""}, json));
+  if (answer.streams.size() != 1) {
+    return fail(Code::internal, "the broker answered " + std::to_string(answer.streams.size()) +
+                                    " streams instead of one");
+  }
+  return std::move(answer.streams.front());
+}
+
+Result<std::vector<CursorState>> ask_cursors(const BrokerFlags& broker, const std::string& stream,
+                                             bool json) {
+  MILLRACE_ASSIGN(CursorsAnswer answer,
+                  ask_broker<CursorsAnswer>(broker, CursorsRequest{stream}, json));
+  return std::move(answer.cursors);
+}
+
+void print_cursor(const StreamState& stream, const CursorState& cursor, bool json) {
+  const std::uint64_t behind = stream.high - std::min(stream.high, cursor.number);
+  if (json) {
+    std::string line;
+    JsonWriter out(line);
+    out.begin_object().field("stream", stream.stream);
+    write_fields(out, cursor);
+    out.field("behind", behind).end_object();
+    std::printf("%s\n", line.c_str());
+    return;
+  }
+  std::printf("cursor %s of stream %s: at %llu, %llu behind, last moved %s\n",
+              printable(cursor.cursor).c_str(), printable(stream.stream).c_str(),
+              wide(cursor.number), wide(behind), time_text(cursor.moved_us).c_str());
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,23 @@
+#pragma once
+// What `millrace streams` and `millrace cursors` share: asking the broker for streams and cursors,
+// and printing a cursor. Errors: the broker's, such as not_found. Thread safety: the main thread.
+#include <string>
+#include <vector>
+
+#include "client/commands/command.hpp"
+
+namespace millrace::client {
+
+Result<std::vector<StreamState>> ask_streams(const BrokerFlags& broker, bool json);  // by name
+Result<StreamState> ask_stream(const BrokerFlags& broker, const std::string& stream, bool json);
+Result<std::vector<CursorState>> ask_cursors(const BrokerFlags& broker, const std::string& stream,
+                                             bool json);
+
+// `stream` tells how far the cursor is behind.
+void print_cursor(const StreamState& stream, const CursorState& cursor, bool json);
+
+// "30 days", "90 seconds"; 0: "ever".
+std::string age_text(std::uint64_t seconds);
+unsigned long long wide(std::uint64_t value);  // for printf
+
+}  // namespace millrace::client
