@@ -146,7 +146,7 @@ void Broker::client_message(const Asker& asker, Message message) {
                  [&](Retry& m) { requests_.retry(asker, std::move(m)); },
                  [&](StatusRequest& m) { requests_.status(asker, std::move(m), draining_); },
                  [&](StreamsRequest& m) { stream_requests_.streams(asker, std::move(m)); },
-                 [&](CursorsRequest& m) { stream_requests_.cursors(asker, std::move(m)); },
+                 [&](CursorsRequest& m) { stream_requests_.cursors(asker, m); },
                  [&](Trim& m) { stream_requests_.trim(asker, std::move(m)); },
                  [&](Keep& m) { stream_requests_.keep(asker, std::move(m)); },
                  [&](Remove& m) { stream_requests_.remove(asker, std::move(m)); },

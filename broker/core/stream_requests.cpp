@@ -70,7 +70,7 @@ void StreamRequests::streams(const Asker& asker, StreamsRequest request) {
   });
 }
 
-void StreamRequests::cursors(const Asker& asker, CursorsRequest request) {
+void StreamRequests::cursors(const Asker& asker, const CursorsRequest& request) {
   ask(asker, ListCursors{asker.tenant, request.stream}, [stream = request.stream](Reply reply) {
     CursorsAnswer answer{stream, {}};
     for (CursorInfo& cursor : std::get<ListCursorsReply>(reply).cursors) {

@@ -16,7 +16,7 @@ class StreamRequests {
       : out_(out), sessions_(sessions), config_(config) {}
 
   void streams(const Asker& asker, StreamsRequest request);
-  void cursors(const Asker& asker, CursorsRequest request);
+  void cursors(const Asker& asker, const CursorsRequest& request);
   void trim(const Asker& asker, Trim trim);
   void keep(const Asker& asker, Keep keep);
   void remove(const Asker& asker, Remove remove);

@@ -31,7 +31,7 @@ std::string results_text(const StreamState& stream) {
 }
 
 // "30 days (the broker's limit)"
-std::string limit_text(std::string value, bool set) {
+std::string limit_text(const std::string& value, bool set) {
   return value + (set ? "" : " (the broker's limit)");
 }
 
