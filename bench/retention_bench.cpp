@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "bench/must.hpp"
+#include "broker/core/retention_pace.hpp"
 #include "broker/ledger/ledger_thread.hpp"
 #include "broker/ledger/sqlite_ledger.hpp"
 #include "schemas/base/random_id.hpp"
@@ -169,13 +170,16 @@ class Run {
     Claim claim{default_tenant, "engine", "model",
                 static_cast<std::uint32_t>(load_.jobs_per_second / beats_per_second), INT64_MAX};
     post_one(std::move(claim));
-    if (load_.keep_s != 0 && beat % beats_per_second == 0 && !retaining_) retain({});
+    if (load_.keep_s != 0 && beat % beats_per_second == 0 && !retaining_) {
+      pace_.pass_begins(now_us());
+      retain({});
+    }
   }
   // As the broker does: the next step when the one before is on disk.
   void retain(StreamPlace after) {
     const auto age_us = static_cast<std::int64_t>(load_.keep_s) * 1'000'000;
     retaining_ = true;
-    post_one(Retain{{{age_us, 0, age_us}, age_us}, std::move(after)});
+    post_one(Retain{{{age_us, 0, age_us}, age_us}, std::move(after), pace_.rows()});
   }
   void take() {
     for (Completion& done : thread_->take()) {
@@ -191,9 +195,14 @@ class Run {
       } else if (auto* step = std::get_if<RetainReply>(&*done.reply)) {
         deleted_ += step->entries + step->jobs;
         retaining_ = false;
+        step->more ? pace_.pass_goes_on(now_us()) : pace_.pass_ends(now_us());
         if (step->more) retain(step->after);
       }
     }
+  }
+  static std::int64_t now_us() {
+    return std::chrono::duration_cast<std::chrono::microseconds>(Steady::now().time_since_epoch())
+        .count();
   }
   double files_mib() const {
     double bytes = 0;
@@ -209,6 +218,7 @@ class Run {
   std::map<std::uint64_t, Steady::time_point> posted_;
   std::vector<double> sizes_;
   std::uint64_t next_token_ = 0, next_job_ = 0, ended_ = 0, deleted_ = 0;
+  RetentionPace pace_{1'000'000};
   bool retaining_ = false;
 };
 

@@ -8,6 +8,7 @@ void Retainer::tick() {
   if (now_us - began_us_ < 1000 * std::int64_t{config_.retain_ms}) return;
   began_us_ = now_us;
   running_ = true;
+  pace_.pass_begins(now_us);
   step({});
 }
 
@@ -16,7 +17,7 @@ void Retainer::close() {
 }
 
 void Retainer::step(const StreamPlace& after) {
-  out_.ask_one(Retain{config_.retention, after}, [this](Result<Reply> reply) {
+  out_.ask_one(Retain{config_.retention, after, pace_.rows()}, [this](Result<Reply> reply) {
     const auto* r = reply_as<RetainReply>(reply);
     running_ = r != nullptr && r->more && !closed_;
     if (r == nullptr) {
@@ -25,7 +26,9 @@ void Retainer::step(const StreamPlace& after) {
     }
     out_.counters().trimmed += r->entries;
     out_.counters().forgotten += r->jobs;
-    if (running_) step(r->after);
+    if (!running_) return pace_.pass_ends(out_.now().mono_us);
+    pace_.pass_goes_on(out_.now().mono_us);
+    step(r->after);
   });
 }
 

@@ -6,12 +6,14 @@
 
 #include "broker/core/config.hpp"
 #include "broker/core/outbox.hpp"
+#include "broker/core/retention_pace.hpp"
 
 namespace millrace::broker {
 
 class Retainer {
  public:
-  Retainer(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
+  Retainer(Outbox& out, const CoreConfig& config)
+      : out_(out), config_(config), pace_(1000 * std::int64_t{config.retain_ms}) {}
 
   void tick();   // begins the next pass when it is time
   void close();  // begins no further step: the broker drains
@@ -21,6 +23,7 @@ class Retainer {
 
   Outbox& out_;
   const CoreConfig& config_;
+  RetentionPace pace_;
   bool running_ = false, closed_ = false;
   std::int64_t began_us_ = 0;
 };

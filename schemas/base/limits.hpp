@@ -107,6 +107,7 @@ inline constexpr std::uint32_t cursors_per_stream = 1'000;
 inline constexpr std::uint64_t keep_s = 3'155'760'000;  // a hundred years
 inline constexpr std::uint32_t listed = 1'000;          // streams in one answer
 inline constexpr std::uint32_t retention_rows = 32;     // entries and jobs that one step deletes
+inline constexpr std::uint32_t retention_rows_most = 1'024;  // where commits are slow
 inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
 inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message
 inline constexpr std::uint64_t fetch_bytes = 1 * MiB;  // likewise; its first entry may exceed it
