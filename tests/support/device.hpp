@@ -55,6 +55,11 @@ inline std::vector<std::string> families() {
                           : std::vector<std::string>{"generic", "nvidia"};
 }
 
+// Whether the codes of activations in math fast are halves, and so results have bits of their own.
+inline bool codes_are_halves(const std::string& family) {
+  return family == "nvidia";
+}
+
 template <class T>
 engine::Buffer upload(engine::Device& device, const std::vector<T>& values) {
   auto buffer = must(device.allocate(values.size() * sizeof(T), "test data"));

@@ -105,6 +105,7 @@ Status Recurrence::allocate() {
 }
 
 Status Recurrence::prepare() {
+  MILLRACE_TRY(allocate());
   if (convolve_) return {};
   ProgramSpec program{
       .name = "recurrence", .sources = {"recurrence/convolve.cl"}, .defines = defines()};

@@ -42,7 +42,7 @@ class Recurrence {
   bool serves(const RecurrenceSpec& spec, const Projection& in) const;
   // Both cost nothing if it is done. Layers that a backend runs whole need no kernels of their own.
   Status allocate();  // what lies between the parts
-  Status prepare();   // compiles the kernels of run()
+  Status prepare();   // allocates, and compiles the kernels of run()
   Status run(const RecurrenceCall& call);
 
   // For a backend that makes its own launches of the same functions: the defines of

@@ -56,13 +56,16 @@ const TinyModel mixed{.type = TensorType::q8_0,
 constexpr AttentionShape shaped{.window = 11, .soft_cap = 0.2f, .sinks = true};
 
 // Returns the largest difference from float64, in units of a token's largest logit, but at least 1.
-double distance(const ModelRunner::Logits& got, const std::vector<testing::Vector>& want) {
+template <class Row>
+double distance(const ModelRunner::Logits& got, const std::vector<Row>& want) {
   double worst = 0;
   for (std::size_t t = 0; t < want.size(); ++t) {
     double size = 1;
     for (const double z : want[t]) size = std::max(size, std::fabs(z));
     for (std::size_t v = 0; v < want[t].size(); ++v) {
-      worst = std::max(worst, std::fabs(static_cast<double>(got[t][v]) - want[t][v]) / size);
+      worst = std::max(
+          worst,
+          std::fabs(static_cast<double>(got[t][v]) - static_cast<double>(want[t][v])) / size);
     }
   }
   return worst;
@@ -89,7 +92,8 @@ TEST(Model, EqualsFloat64) {
   }
 }
 
-TEST_P(BothModes, GenericAndCpuGiveTheSameBits) {
+// Families whose codes are others' are only near.
+TEST_P(BothModes, FamiliesGiveTheSameBits) {
   const GgufFile file = mixed.file();
   std::vector<std::string> variants = testing::families();
   const Dot best = open_device({.variant = variants.back()})->dot();
@@ -105,7 +109,12 @@ TEST_P(BothModes, GenericAndCpuGiveTheSameBits) {
     for (std::uint32_t at = 100; at < 120; ++at) runner.step({{0, at, 1}});
     for (std::uint32_t at = 120; at < 270; at += 3) runner.step({{0, at, 3}});
     logits.push_back(runner.logits(0));
-    EXPECT_EQ(logits.back(), logits[0]) << variant;
+    if (GetParam() == MathMode::fast && testing::codes_are_halves(variant)) {
+      EXPECT_NE(logits.back(), logits[0]) << variant;
+      EXPECT_LT(distance(logits.back(), logits[0]), 0.05) << variant;
+    } else {
+      EXPECT_EQ(logits.back(), logits[0]) << variant;
+    }
   }
 }
 
