@@ -100,8 +100,6 @@ inline constexpr std::uint32_t client_high_water_mark = 2;
 inline constexpr std::uint64_t unread_bytes = 16 * MiB;
 inline constexpr std::uint32_t unread_messages = 1'000;
 inline constexpr std::uint64_t unread_bytes_all = 256 * MiB;
-// Partials of running jobs are dropped for a client with more than this unread.
-inline constexpr std::uint64_t unread_partial_bytes = 1 * MiB;
 inline constexpr std::uint32_t watched_streams = 64;  // of a session
 inline constexpr std::uint32_t cursors_per_stream = 1'000;
 inline constexpr std::uint64_t keep_s = 3'155'760'000;  // a hundred years
