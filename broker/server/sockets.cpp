@@ -208,8 +208,8 @@ Status Sockets::send_to_client(const Outgoing& out, std::int64_t now_us,
     }
     if (sent.error().code != Code::overloaded) return sent;
   }
-  // Partials may be lost. If they waited, answers would wait behind them, and a reader whose backlog
-  // they never let run empty would get no results.
+  // Partials may be lost. If they waited, answers would wait behind them, and a reader whose
+  // backlog they never let run empty would get no results.
   if (std::holds_alternative<Partials>(out.envelope.message)) {
     ++dropped_;
     return {};

@@ -11,8 +11,7 @@ void add_device_flags(CLI::App& app, DeviceFlags& flags) {
       ->type_name("DEVICE");
   app.add_option("--cores", flags.cores, "cores of a CPU device [all that the process may use]")
       ->check(CLI::Range(1u, 1'000'000u));
-  app.add_option("--math", flags.math,
-                 "activations in 8 bits, on NVIDIA GPUs in halves (fast), or in fp32 (exact)")
+  app.add_option("--math", flags.math, "activations rounded (fast) or in fp32 (exact)")
       ->type_name("MODE")
       ->check(CLI::IsMember({"fast", "exact"}))
       ->capture_default_str();

@@ -167,8 +167,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "size limit of the folder of --prefix-cache" +
           at_length("It holds keys and values, and of a model with recurrent layers a state for "
                     "each beginning, which is as large as many tokens."));
-  add("--math", flags.math, "MODE",
-      "activations in 8 bits, on NVIDIA GPUs in halves (fast), or in fp32 (exact)");
+  add("--math", flags.math, "MODE", "activations rounded (fast) or in fp32 (exact)");
   add("--step-limit", flags.step_limit_s, "SEC", "a step that takes longer means a lost device")
       ->check(CLI::Range(1u, 86'400u));
 }
