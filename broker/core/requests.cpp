@@ -46,7 +46,7 @@ void Requests::ask(const Asker& asker, Operation operation, std::function<void(R
   });
 }
 
-void Requests::answer_if_known(const Asker& asker, std::string batch, Message message) {
+void Requests::answer_if_known(const Asker& asker, const std::string& batch, Message message) {
   ask(asker, Count{asker.tenant, batch},
       [this, asker, batch, message = std::move(message)](Reply reply) mutable {
         const bool known = std::get<CountReply>(reply).counts != JobCounts{};
@@ -144,7 +144,7 @@ void Requests::status(const Asker& asker, StatusRequest request, bool draining) 
   }
   // The ledger is asked in turn for the job and the stream, where named, and for the counts.
   if (request.job.empty() && request.stream.empty()) {
-    return status_counts(asker, std::move(answer), std::move(request.batch));
+    return status_counts(asker, std::move(answer), request.batch);
   }
   if (request.job.empty()) {
     return status_of_stream(asker, std::move(answer), std::move(request));
@@ -165,7 +165,7 @@ void Requests::status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequ
         if (r.state == JobState::queued)
           so_far.job_waits = waiting_for(table_, asker.tenant, r.model, r.kv);
         if (request.stream.empty()) {
-          return status_counts(asker, std::move(so_far), std::move(request.batch));
+          return status_counts(asker, std::move(so_far), request.batch);
         }
         status_of_stream(asker, std::move(so_far), std::move(request));
       });
@@ -186,11 +186,11 @@ void Requests::status_of_stream(const Asker& asker, StatusAnswer so_far, StatusR
         so_far.epoch = std::move(r.epoch);
         so_far.first = r.first;
         so_far.high = r.high;
-        status_counts(asker, std::move(so_far), std::move(request.batch));
+        status_counts(asker, std::move(so_far), request.batch);
       });
 }
 
-void Requests::status_counts(const Asker& asker, StatusAnswer so_far, std::string batch) {
+void Requests::status_counts(const Asker& asker, StatusAnswer so_far, const std::string& batch) {
   ask(asker, Count{asker.tenant, batch},
       [this, asker, batch, so_far = std::move(so_far)](Reply reply) mutable {
         so_far.counts = std::get<CountReply>(reply).counts;

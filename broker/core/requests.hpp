@@ -35,14 +35,14 @@ class Requests {
  private:
   void refuse(const Asker& asker, Error error);
   // Answers a request that did nothing to a batch, because there may be no such batch.
-  void answer_if_known(const Asker& asker, std::string batch, Message message);
+  void answer_if_known(const Asker& asker, const std::string& batch, Message message);
   void ask(const Asker& asker, Operation operation, std::function<void(Reply)> then);
   void answer(const Asker& asker, Message message);
   void cancel_more(const Asker& asker, Cancel cancel, Cancelled so_far);
   void retry_more(const Asker& asker, Retry retry, std::uint64_t after, Retried so_far);
   void status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequest request);
   void status_of_stream(const Asker& asker, StatusAnswer so_far, StatusRequest request);
-  void status_counts(const Asker& asker, StatusAnswer so_far, std::string batch);
+  void status_counts(const Asker& asker, StatusAnswer so_far, const std::string& batch);
 
   Outbox& out_;
   Sessions& sessions_;
