@@ -18,10 +18,6 @@ namespace millrace::broker {
 class Backlog {
  public:
   bool holds(const std::string& route) const { return peers_.contains(route); }
-  std::uint64_t bytes(const std::string& route) const {
-    const auto peer = peers_.find(route);
-    return peer == peers_.end() ? 0 : peer->second.bytes;
-  }
   // Adds a frame. False: a limit for this peer or for all is reached (limits::unread_bytes,
   // unread_messages, unread_bytes_all); all frames of this peer are dropped.
   bool add(const std::string& route, std::string frame, std::int64_t now_us);

@@ -21,11 +21,12 @@
 // not hold what is under way: the compiler moves loads to their use.) Lane 4g + t takes the columns
 // 8t .. 8t+7 of a block, of the rows g and g + 8 of a panel and of column g of a tile: the first
 // four for one instruction, the rest for the next.
-// Limit: few columns: memory; many: the unit, which needs about 6 cycles for an instruction.
+// Limit: few columns: memory; many: the reads of local memory, and what a stage waits for (README).
 //
 // Defines besides those of layout.cl: GROUP_WARPS, WARP_PANELS, WARP_TILES, STAGE_BLOCKS, STAGES,
 // X_STRIDE, MATRIX_UNIT (mma.cl).
 #include "common/halves.cl"
+#include "matmul/half_stage.h"
 #include "matmul/layout.cl"
 #include "matmul/mma.cl"
 #include "matmul/mode.h"
@@ -45,19 +46,17 @@
 #define GROUP_PANELS (GROUP_WARPS * WARP_PANELS)
 #define STEPS ((K_BLOCKS + STAGE_BLOCKS - 1) / STAGE_BLOCKS)
 #define GROUP_ITEMS (32 * GROUP_WARPS)
-// Sizes in vectors of 16 bytes. A stage of a panel has the codes or halves of its blocks, then its
-// scales, then the halves that steps multiply. Two vectors of padding after each pair of words, or
-// of fours of columns, keep the lanes of a warp from the same banks.
-#define BLOCK_VECTORS (SCALE_SIZE > 0 ? 4 * WORDS : 64)
-#define PADDED_AFTER (SCALE_SIZE > 0 ? 8 : 16)
-#define BLOCK_PITCH (BLOCK_VECTORS + (BLOCK_VECTORS + PADDED_AFTER - 1) / PADDED_AFTER * 2)
+// In vectors of 16 bytes.
+#define BLOCK_VECTORS STAGE_BLOCK_VECTORS(SCALE_SIZE > 0, WORDS)
+#define PADDED_AFTER STAGE_PADDED_AFTER(SCALE_SIZE > 0)
+#define BLOCK_PITCH STAGE_BLOCK_PITCH(SCALE_SIZE > 0, WORDS)
 #define SCALE_VECTORS (SCALES * SCALE_SIZE)  // of a block
-#define STEP_VECTORS (SCALE_SIZE == 1 ? 2 * (1 + AFFINE) : 0)
+#define STEP_VECTORS STAGE_STEP_VECTORS(SCALE_SIZE == 1, AFFINE)
 #define STAGE_SCALES (STAGE_BLOCKS * BLOCK_PITCH)
 #define STAGE_STEPS (STAGE_SCALES + STAGE_BLOCKS * SCALE_VECTORS)
-#define PANEL_STAGE (STAGE_STEPS + STEP_VECTORS)
+#define PANEL_STAGE STAGE_PANEL(STAGE_BLOCKS, BLOCK_PITCH, SCALE_VECTORS, STEP_VECTORS)
 #define PANELS_STAGE (GROUP_PANELS * PANEL_STAGE)
-#define X_STAGE (STAGE_BLOCKS * TILE_COLUMNS * 4)
+#define X_STAGE STAGE_X(STAGE_BLOCKS, TILE_COLUMNS)
 #define STAGE_VECTORS (PANELS_STAGE + X_STAGE)
 
 // Whether block b of a stage exists; the stage must.

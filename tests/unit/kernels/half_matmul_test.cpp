@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/half.hpp"

@@ -4,6 +4,7 @@
 #include "engine/core/model/backend/nvidia/nvidia_backend.hpp"
 #include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "kernels/matmul/half_stage.h"
 
 namespace millrace::engine {
 namespace {
@@ -43,16 +44,15 @@ bool fills(const Grid& grid, std::uint32_t multiprocessors) {
   return 10 * grid.groups.x * grid.groups.y >= std::size_t{7} * multiprocessors;
 }
 
-// The local memory of a group, as half_nvidia.cl lays it out.
+// The local memory of a group (half_nvidia.cl).
 std::uint32_t local_bytes(const PanelFormat& format, const WarpShape& shape) {
   constexpr std::uint32_t vector_bytes = 16;
-  const std::uint32_t words = static_cast<std::uint32_t>(format.codes);
-  const std::uint32_t block = format.quantized() ? 4 * words : 64;
-  const std::uint32_t pitch = block + 2 * parts(block, format.quantized() ? 8 : 16);
-  const std::uint32_t scales = format.scales_per_block() * format.scale_bytes;
-  const std::uint32_t steps = format.has_steps() ? (format.affine ? 4 : 2) : 0;
-  const std::uint32_t panel = shape.stage_blocks * (pitch + scales) + steps;
-  const std::uint32_t x = shape.stage_blocks * shape.tiles * tile_columns * 4;
+  const auto words = static_cast<std::uint32_t>(format.codes);
+  const std::uint32_t panel =
+      STAGE_PANEL(shape.stage_blocks, STAGE_BLOCK_PITCH(format.quantized(), words),
+                  format.scales_per_block() * format.scale_bytes,
+                  STAGE_STEP_VECTORS(format.has_steps(), format.affine));
+  const std::uint32_t x = STAGE_X(shape.stage_blocks, shape.tiles * tile_columns);
   return shape.stages * (shape.warps * shape.panels * panel + x) * vector_bytes;
 }
 
