@@ -8,10 +8,10 @@
 
 #define STAGE_BLOCK_VECTORS(quantized, words) ((quantized) ? 4 * (words) : 64)
 #define STAGE_PADDED_AFTER(quantized) ((quantized) ? 8 : 16)
-#define STAGE_BLOCK_PITCH(quantized, words)                                         \
-  (STAGE_BLOCK_VECTORS(quantized, words) +                                          \
-   (STAGE_BLOCK_VECTORS(quantized, words) + STAGE_PADDED_AFTER(quantized) - 1) /    \
+#define STAGE_BLOCK_PITCH(quantized, words)                                      \
+  (STAGE_BLOCK_VECTORS(quantized, words) +                                       \
+   (STAGE_BLOCK_VECTORS(quantized, words) + STAGE_PADDED_AFTER(quantized) - 1) / \
        STAGE_PADDED_AFTER(quantized) * 2)
 #define STAGE_STEP_VECTORS(has_steps, affine) ((has_steps) ? ((affine) ? 4 : 2) : 0)
 #define STAGE_PANEL(blocks, pitch, scales, steps) ((blocks) * ((pitch) + (scales)) + (steps))
-#define STAGE_X(blocks, columns) ((blocks) * (columns) * 4)
+#define STAGE_X(blocks, columns) ((blocks) * (columns)*4)
