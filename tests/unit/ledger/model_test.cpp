@@ -7,170 +7,11 @@
 #include <set>
 
 #include "tests/unit/ledger/harness.hpp"
+#include "tests/unit/ledger/random_operations.hpp"
 #include "tests/unit/ledger/reply_text.hpp"
 
 namespace millrace::broker::test {
 namespace {
-
-class Generator {
- public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
-
-  Operation next() {
-    switch (below(20)) {
-      case 0:
-      case 1:
-      case 2:
-      case 3:
-        return submit();
-      case 4:
-      case 5:
-        return claims();
-      case 6:
-      case 7:
-      case 8:
-        return finish();
-      case 9:
-      case 10:
-      case 11:
-        return GiveBack{leases(), below(2) == 0 ? Blame::died : Blame::none,
-                        below(4) == 0 ? engine() : "",
-                        below(2) == 0 ? leases() : std::vector<LeaseId>()};
-      case 12:
-        return Renew{engine(), leases(), now() + 500};
-      case 13:
-        return ExpireJobs{who(), below(4)};
-      case 14:
-        return cancel();
-      case 15:
-        return below(2) == 0 ? RetryJobs{who(), {id(), id()}, "", 5}
-                             : RetryJobs{who(), {}, batch(), below(4), below(2) * below(40)};
-      case 16:
-        return read();
-      case 17:
-        return MoveCursor{who(), stream(), cursor(), below(12)};
-      case 18:
-        return keep();
-      default:
-        return question();
-    }
-  }
-  // A few operations of any kind, or a set of one kind.
-  std::vector<Operation> batch_of_operations() {
-    std::vector<Operation> out;
-    if (below(3) == 0) {
-      const bool submits = below(2) == 0;
-      for (std::uint32_t n = 2 + below(12); n > 0; --n) {
-        out.push_back(submits ? Operation(submit()) : Operation(finish()));
-      }
-      return out;
-    }
-    for (std::uint32_t n = 1 + below(5); n > 0; --n) out.push_back(next());
-    return out;
-  }
-  std::int64_t now() const { return start_us + steps_ * 10; }
-  void step() { ++steps_; }
-  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
-
-  std::string id() { return numbered("j", below(60)); }
-  std::string who() { return below(5) == 0 ? "other" : tenant; }
-  std::string batch() { return below(3) == 0 ? "" : numbered("batch", below(2)); }
-
- private:
-  // The id must determine the job, or a second submission would be another job.
-  SubmitJob submit() {
-    const std::uint32_t n = below(60);
-    SubmitJob op = job(numbered("j", n), n % 3 == 0 ? "" : numbered("batch", n % 2));
-    op.tenant = who();
-    op.priority = n % 5;
-    op.stream = n % 4 == 0 ? "second" : "results";
-    op.model = n % 7 == 0 ? "*" : n % 11 == 0 ? "rare" : "model";
-    op.kv = n % 5 == 1 ? "r5/r3" : n % 5 == 2 ? "f16/f16" : "";
-    op.max_attempts = 1 + n % 2;
-    if (n % 6 == 0) op.deadline_us = start_us + n * 100;
-    if (below(20) == 0) op.hash = "another";
-    return op;
-  }
-  Finish finish() { return {lease(), end_state(), text(), below(4) == 0 ? engine() : ""}; }
-  Operation claims() {
-    Claim op{who(),    engine(),    below(6) == 0 ? "rare" : "model",
-             below(6), now() + 300, static_cast<ClaimFrom>(below(5) / 2)};
-    if (below(4) == 0) op.max_bytes = below(60);
-    if (below(2) == 0) op.kv.push_back("r5/r3");
-    if (below(2) == 0) op.kv.push_back("f16/f16");
-    return op;
-  }
-  Operation cancel() {
-    if (below(2) == 0) return CancelJobs{who(), {id(), id()}, "", 1};
-    return CancelJobs{who(), {}, batch(), below(4)};
-  }
-  Operation read() {
-    ReadStream op = reading(stream(), below(10) == 0 ? "no such epoch" : "");
-    op.tenant = who();
-    op.from = below(10);
-    op.cursor = "reader";
-    op.max_entries = below(6);
-    op.max_bytes = below(100);
-    return op;
-  }
-  Operation keep() {
-    switch (below(8)) {
-      case 0:
-        return TrimStream{who(), stream(), below(10)};
-      case 1:
-        return below(4) == 0 ? Operation(RemoveStream{who(), stream()})
-                             : Operation(RemoveCursor{who(), stream(), cursor()});
-      case 2: {
-        KeepStream op{who(), stream(), {}};
-        if (below(2) == 0) op.set.age_us = 400 * below(3);
-        if (below(2) == 0) op.set.bytes = 60 * below(3);
-        return op;
-      }
-      default: {
-        Retain op;
-        if (below(2) == 0) op.policy.streams = {200, 100, 500};
-        if (below(2) == 0) op.policy.job_age_us = 300;
-        op.max_rows = 1 + below(5);
-        if (below(4) == 0) op.after = {who(), "results"};
-        return op;
-      }
-    }
-  }
-  Operation question() {
-    switch (below(8)) {
-      case 0:
-        return GetJob{who(), id()};
-      case 1:
-        return Count{who(), batch()};
-      case 2:
-        return FindLapsed{now(), {engine()}, below(5) == 0};
-      case 3:
-        return ListStreams{who(), below(2) == 0 ? "" : "results", 1 + below(2)};
-      case 4:
-        return ListTenants{};
-      case 5:
-        return GetStream{who(), stream()};
-      case 6:
-        return ListCursors{who(), stream()};
-      default:
-        return Append{who(), stream(), id(), text()};
-    }
-  }
-  std::string engine() { return numbered("engine", below(3)); }
-  std::string cursor() { return below(2) == 0 ? "reader" : "other"; }
-  std::string stream() { return below(3) == 0 ? "second" : "results"; }
-  std::string text() { return std::string(below(40), 'r'); }
-  JobState end_state() { return static_cast<JobState>(1 + below(5)); }  // `leased` is refused
-  LeaseId lease() { return 1 + below(static_cast<std::uint32_t>(5 + steps_)); }
-  std::vector<LeaseId> leases() {
-    std::vector<LeaseId> out;
-    for (std::uint32_t i = 0, n = 1 + below(8); i < n; ++i) out.push_back(lease());
-    return out;
-  }
-
-  std::mt19937_64 random_;
-  std::int64_t steps_ = 0;
-};
 
 template <class T>
 T ask(AnyLedger& ledger, Operation operation) {
@@ -264,7 +105,7 @@ void run(std::uint64_t seed, Kind first, Kind second, int steps,
   AnyLedger one(first, with);
   with.fault_seed = fault_seed;
   AnyLedger other(second, with);
-  Generator generator(seed);
+  RandomOperations generator(seed);
   for (int i = 0; i < steps; ++i) {
     const std::vector<Operation> operations = generator.batch_of_operations();
     one.now_us = other.now_us = generator.now();
