@@ -3,7 +3,6 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 #include "broker/ledger/disk_reserve.hpp"
@@ -15,12 +14,10 @@
 namespace millrace::broker {
 namespace {
 
-using Steady = std::chrono::steady_clock;
-
 constexpr std::uint64_t page_bytes = 4096;  // SQLite's default, which the ledger keeps
-constexpr std::chrono::microseconds space_step{1000};
+constexpr std::int64_t space_step_us = 1'000;
 // After so long without a commit a checkpoint copies whatever the log holds.
-constexpr std::chrono::milliseconds quiet{100};
+constexpr std::int64_t quiet_us = 100'000;
 
 class SqliteStore final : public LedgerStore {
  public:
@@ -29,6 +26,7 @@ class SqliteStore final : public LedgerStore {
         options_(std::move(options)),
         own_env_(options_.env == nullptr ? posix_env() : nullptr),
         env_(options_.env == nullptr ? *own_env_ : *options_.env),
+        clock_(options_.clock == nullptr ? system_clock_ : *options_.clock),
         reserve_(env_, path_ + ".ballast", options_.ballast_bytes) {}
 
   Status open(const DurabilitySettings& settings);
@@ -49,6 +47,8 @@ class SqliteStore final : public LedgerStore {
   const SqliteLedgerOptions options_;
   const std::unique_ptr<Env> own_env_;
   Env& env_;
+  const SystemClock system_clock_;
+  const Clock& clock_;
   Database database_;
   DiskReserve reserve_;
   std::optional<SqliteRecords> records_;
@@ -56,7 +56,7 @@ class SqliteStore final : public LedgerStore {
   bool writing_ = false;                  // the transaction under way
   int log_pages_ = 0, folded_pages_ = 0;  // in the write-ahead log; those checkpointed of them
   int peak_pages_ = 0;  // most pages of the log since it was truncated: the size of its file
-  Steady::time_point last_commit_{}, last_space_{};
+  std::int64_t last_commit_us_ = 0, last_space_us_ = 0;
 };
 
 Status SqliteStore::open(const DurabilitySettings& settings) {
@@ -64,11 +64,9 @@ Status SqliteStore::open(const DurabilitySettings& settings) {
   MILLRACE_TRY(database_.open(path_, options_.vfs));
   MILLRACE_TRY(ledger_version_of(database_));
   MILLRACE_TRY(settle_settings(database_, settings));
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-  MILLRACE_TRY(migrate(database_, {now_us, options_.read_columns}));
+  MILLRACE_TRY(migrate(database_, {clock_.wall_us(), options_.read_columns}));
   MILLRACE_TRY(allow_shrinking(database_));
-  space_.emplace(database_, options_.spare_pages);
+  space_.emplace(database_, options_.spare_pages, clock_);
   records_.emplace(database_);
   records_->load();
   MILLRACE_TRY(database_.status());
@@ -99,7 +97,7 @@ Status SqliteStore::commit() {
   database_.reset_statements();
   MILLRACE_TRY(database_.status());
   MILLRACE_TRY(database_.execute("COMMIT"));
-  if (writing_) last_commit_ = Steady::now();
+  if (writing_) last_commit_us_ = clock_.monotonic_us();
   return {};
 }
 
@@ -131,11 +129,12 @@ Status SqliteStore::checkpoint(int mode) {
 }
 
 Status SqliteStore::idle() {
-  const bool resting = Steady::now() - last_commit_ >= quiet;
+  const std::int64_t now_us = clock_.monotonic_us();
+  const bool resting = now_us - last_commit_us_ >= quiet_us;
   if (resting) MILLRACE_TRY(reserve_.keep());
-  if (const auto now = Steady::now(); now - last_space_ >= options_.space_pause) {
-    last_space_ = now;
-    MILLRACE_TRY(space_->give_back(space_step));
+  if (now_us - last_space_us_ >= us_per_ms * options_.space_pause.count()) {
+    last_space_us_ = now_us;
+    MILLRACE_TRY(space_->give_back(space_step_us));
   }
   return fold_log(resting);
 }

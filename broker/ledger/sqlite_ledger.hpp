@@ -11,6 +11,7 @@
 #include <string>
 
 #include "broker/ledger/ledger.hpp"
+#include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
 
 namespace millrace::broker {
@@ -31,7 +32,8 @@ struct SqliteLedgerOptions {
   std::uint32_t spare_pages = 4096;
   std::chrono::milliseconds space_pause{20};
   Env* env = nullptr;  // for the folder and the ballast; not owned; null: the real file system
-  std::string vfs;     // name of an SQLite VFS, for tests; empty: the default
+  const Clock* clock = nullptr;  // for the pauses; not owned; null: the system's
+  std::string vfs;               // name of an SQLite VFS, for tests; empty: the default
 };
 
 // Opens the ledger. The folder must exist; the file is created where it is missing.

@@ -1,6 +1,6 @@
 #pragma once
 // The SQLite store without the rules, so that tests can stand between both, and a ledger whose
-// durability is weakened on purpose, so that the power cut test can show that it notices. Only the
+// durability is weakened on purpose, so that the crash points can show that they notice. Only the
 // ledger's own tests and sqlite_ledger.cpp may include this.
 #include "broker/ledger/sqlite_ledger.hpp"
 #include "broker/ledger/sqlite_schema.hpp"

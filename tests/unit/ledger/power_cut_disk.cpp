@@ -27,19 +27,24 @@ struct OpenFile {
   PowerCutDisk* disk;
   PowerCutDisk::File* file;
   bool syncs_folder;  // SQLite's Unix VFS syncs the folder with the first sync of a log or journal
+  const std::string* temporary;  // the name of a file that goes when it is closed; null: it stays
 };
 
 OpenFile& as_open(sqlite3_file* file) {
   return *reinterpret_cast<OpenFile*>(file);
 }
 
-int close_file(sqlite3_file*) {
+int close_file(sqlite3_file* file) {
+  const OpenFile& f = as_open(file);
+  if (f.temporary == nullptr) return SQLITE_OK;
+  f.disk->forget(*f.temporary);
+  delete f.temporary;
   return SQLITE_OK;
 }
 
 int read_file_at(sqlite3_file* file, void* into, int amount, sqlite3_int64 offset) {
   const OpenFile& f = as_open(file);
-  if (f.disk->is_cut()) return SQLITE_IOERR_READ;
+  if (!f.disk->step_read()) return SQLITE_IOERR_READ;
   const std::string& content = f.file->content;
   const auto at = static_cast<std::size_t>(offset), wanted = static_cast<std::size_t>(amount);
   const std::size_t have = at < content.size() ? std::min(wanted, content.size() - at) : 0;
@@ -57,6 +62,7 @@ int write_file_at(sqlite3_file* file, const void* from, int amount, sqlite3_int6
   PowerCutDisk::Change c{static_cast<std::uint64_t>(offset),
                          {static_cast<const char*>(from), static_cast<std::size_t>(amount)}};
   change(f.file->content, c);
+  ++f.file->writes;
   f.file->unsynced.push_back(std::move(c));
   return SQLITE_OK;
 }
@@ -65,6 +71,7 @@ int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
   const OpenFile& f = as_open(file);
   if (!f.disk->step()) return SQLITE_IOERR_TRUNCATE;
   PowerCutDisk::Change c{static_cast<std::uint64_t>(size), {}, true};
+  f.file->cuts += c.offset < f.file->content.size() ? 1 : 0;
   change(f.file->content, c);
   f.file->unsynced.push_back(std::move(c));
   return SQLITE_OK;
@@ -72,7 +79,10 @@ int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
 
 int sync_file(sqlite3_file* file, int) {
   const OpenFile& f = as_open(file);
-  if (!f.disk->step()) return SQLITE_IOERR_FSYNC;
+  if (!f.disk->step()) {
+    if (!f.disk->is_cut()) f.file->unsynced.clear();
+    return SQLITE_IOERR_FSYNC;
+  }
   f.disk->sync(*f.file);
   if (f.syncs_folder) f.disk->sync_names();
   return SQLITE_OK;
@@ -126,15 +136,19 @@ PowerCutDisk& disk_of(sqlite3_vfs* vfs) {
 int open_path(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int* out_flags) {
   PowerCutDisk& disk = disk_of(vfs);
   file->pMethods = nullptr;
-  PowerCutDisk::File& f = disk.file(path == nullptr ? "temporary" : path);
+  const std::string* temporary = path == nullptr ? new std::string(disk.new_name()) : nullptr;
+  PowerCutDisk::File& f = disk.file(temporary == nullptr ? path : *temporary);
   if (!f.exists) {
-    if ((flags & SQLITE_OPEN_CREATE) == 0 || !disk.step()) return SQLITE_CANTOPEN;
+    if ((flags & SQLITE_OPEN_CREATE) == 0 || !disk.step()) {
+      delete temporary;
+      return SQLITE_CANTOPEN;
+    }
     f.exists = true;
     f.content.clear();
     f.unsynced.push_back({0, {}, true});
   }
   const bool log = (flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0;
-  new (file) OpenFile{{&methods}, &disk, &f, log};
+  new (file) OpenFile{{&methods}, &disk, &f, log, temporary};
   if (out_flags != nullptr) *out_flags = flags;
   return SQLITE_OK;
 }
@@ -230,8 +244,20 @@ PowerCutDisk::~PowerCutDisk() {
 }
 
 bool PowerCutDisk::step() {
-  if (!cut_ && ++calls_ == cut_at_) cut_ = true;
-  return !cut_;
+  if (!cut_ && look_) look_();
+  if (cut_) return false;
+  ++calls_;
+  cut_ = calls_ == cut_at_;
+  if (calls_ != fail_at_) return !cut_;
+  failed_ = true;
+  return false;
+}
+
+bool PowerCutDisk::step_read() {
+  if (cut_) return false;
+  if (++reads_ != fail_read_at_) return true;
+  failed_ = true;
+  return false;
 }
 
 std::uint64_t PowerCutDisk::used() const {
@@ -247,7 +273,7 @@ std::uint64_t PowerCutDisk::free_bytes() const {
 
 void PowerCutDisk::sync(File& file) {
   ++syncs_;
-  file.durable = file.content;
+  for (const Change& c : file.unsynced) change(file.durable, c);
   file.unsynced.clear();
 }
 
@@ -255,31 +281,46 @@ void PowerCutDisk::sync_names() {
   for (auto& [path, file] : files_) file.existed = file.exists;
 }
 
-void PowerCutDisk::restore(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
+// What a file holds when the power is back: its synced content, and a part of the changes since.
+PowerCutDisk::File PowerCutDisk::left_of(const File& file, std::mt19937_64& random, Kept kept) {
   const auto heads = [&](unsigned percent) { return random() % 100 < percent; };
-  for (auto& [path, file] : files_) {
-    if (file.exists != file.existed && heads(50)) file.exists = file.existed;
-    // From disks that kept everything to disks that kept nothing.
-    const auto kept_percent = static_cast<unsigned>(random() % 5 * 25);
-    std::string content = file.durable;
-    for (const Change& c : file.unsynced) {
-      if (!heads(kept_percent)) continue;
-      if (c.truncation || heads(70)) {
-        change(content, c);
-        continue;
-      }
-      for (std::size_t at = 0; at < c.bytes.size(); at += sector_bytes) {
-        if (heads(50)) change(content, {c.offset + at, c.bytes.substr(at, sector_bytes)});
-      }
-    }
-    file.content = file.durable = content;
-    file.unsynced.clear();
-    file.existed = file.exists;
-    if (!file.exists) file.content = file.durable = "";
+  File left;
+  left.exists = file.exists;
+  if (file.exists != file.existed && kept != Kept::everything) {
+    if (kept == Kept::nothing || heads(50)) left.exists = file.existed;
   }
+  left.existed = left.exists;
+  if (!left.exists) return left;
+  // From disks that kept everything to disks that kept nothing.
+  const auto kept_percent = static_cast<unsigned>(random() % 5 * 25);
+  left.content = kept == Kept::everything ? file.content : file.durable;
+  for (const Change& c : file.unsynced) {
+    if (kept != Kept::some || !heads(kept_percent)) continue;
+    if (c.truncation || heads(70)) {
+      change(left.content, c);
+      continue;
+    }
+    for (std::size_t at = 0; at < c.bytes.size(); at += sector_bytes) {
+      if (heads(50)) change(left.content, {c.offset + at, c.bytes.substr(at, sector_bytes)});
+    }
+  }
+  left.durable = left.content;
+  return left;
+}
+
+void PowerCutDisk::restore(std::uint64_t seed, Kept kept) {
+  take(*this, seed, kept);
+}
+
+void PowerCutDisk::take(const PowerCutDisk& other, std::uint64_t seed, Kept kept) {
+  std::mt19937_64 random(seed);
+  // Files keep their addresses, because a ledger that nobody has closed yet knows them.
+  for (auto& [path, file] : files_) {
+    if (!other.files_.contains(path)) file = {};
+  }
+  for (const auto& [path, file] : other.files_) files_[path] = left_of(file, random, kept);
   cut_ = false;
-  cut_at_ = 0;
+  cut_at_ = fail_at_ = fail_read_at_ = 0;
 }
 
 }  // namespace millrace::broker::test

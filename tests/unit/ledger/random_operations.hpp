@@ -13,9 +13,23 @@ namespace millrace::broker::test {
 
 class RandomOperations {
  public:
+  static constexpr std::uint32_t jobs = 60;
   // Bodies have up to about `most_bytes`.
   explicit RandomOperations(std::uint64_t seed, std::uint32_t most_bytes = 40)
       : random_(seed), most_bytes_(most_bytes) {}
+
+  static std::vector<std::string> tenants() { return {tenant, "other"}; }
+  static std::vector<std::string> batches() { return {"", "batch0", "batch1"}; }
+  static std::vector<std::string> streams() { return {"results", "second"}; }
+  static std::vector<std::string> ids() {
+    std::vector<std::string> out;
+    for (std::uint64_t n = 0; n < jobs; ++n) out.push_back(numbered("j", n));
+    return out;
+  }
+
+  Body body_of(std::uint32_t n) const {
+    return job(numbered("j", n)).body.append(n * most_bytes_ / jobs, 'b');
+  }
 
   Operation next() {
     switch (below(20)) {
@@ -73,17 +87,17 @@ class RandomOperations {
   void step() { ++steps_; }
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
 
-  std::string id() { return numbered("j", below(60)); }
+  std::string id() { return numbered("j", below(jobs)); }
   std::string who() { return below(5) == 0 ? "other" : tenant; }
   std::string batch() { return below(3) == 0 ? "" : numbered("batch", below(2)); }
 
  private:
   // The id must determine the job, or a second submission would be another job.
   SubmitJob submit() {
-    const std::uint32_t n = below(60);
+    const std::uint32_t n = below(jobs);
     SubmitJob op = job(numbered("j", n), n % 3 == 0 ? "" : numbered("batch", n % 2));
     op.tenant = who();
-    op.body.append(n * most_bytes_ / 60, 'b');
+    op.body = body_of(n);
     op.priority = n % 5;
     op.stream = n % 4 == 0 ? "second" : "results";
     op.model = n % 7 == 0 ? "*" : n % 11 == 0 ? "rare" : "model";
