@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <string_view>
 #include <utility>
 #include <zmq.hpp>
@@ -38,6 +39,26 @@ std::unexpected<Error> failure(std::string_view what, int error) {
     default:
       return fail(Code::io_error, message);
   }
+}
+
+// libzmq cuts a port of more than 16 bits short: it would use another port without a word. 0 and *
+// choose a free port where a socket listens.
+Status check_port(std::string_view endpoint, bool listens) {
+  constexpr std::string_view scheme = "tcp://";
+  if (!endpoint.starts_with(scheme)) return {};
+  const std::string_view address = endpoint.substr(scheme.size());
+  const std::size_t colon = address.rfind(':');
+  const std::string_view port = colon == address.npos ? "" : address.substr(colon + 1);
+  if (listens && port == "*") return {};
+  unsigned number = 0;
+  const auto [end, wrong] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool whole = wrong == std::errc() && end == port.data() + port.size();
+  if (whole && number <= 65'535 && (listens || number > 0)) return {};
+  return fail(Code::usage,
+              "the endpoint " + std::string(endpoint) + " has the port '" + std::string(port) +
+                  "'; a port is a number from " + (listens ? "0" : "1") + " to 65535",
+              listens ? "use tcp://HOST:PORT, with * in place of PORT for any free one"
+                      : "use tcp://HOST:PORT");
 }
 
 // Before it listens, libzmq removes an existing socket file, even one that another process listens
@@ -155,6 +176,7 @@ Socket::~Socket() = default;
 
 Status Socket::bind(const std::string& endpoint) {
   const std::string what = "cannot bind " + endpoint;
+  MILLRACE_TRY(check_port(endpoint, true));
   if (somebody_listens(endpoint)) return failure(what, EADDRINUSE);
   return attempt(what, [&] { handle_->bind(endpoint); });
 }
@@ -162,6 +184,7 @@ Status Socket::unbind(const std::string& endpoint) {
   return attempt("cannot unbind " + endpoint, [&] { handle_->unbind(endpoint); });
 }
 Status Socket::connect(const std::string& endpoint) {
+  MILLRACE_TRY(check_port(endpoint, false));
   return attempt("cannot connect to " + endpoint, [&] { handle_->connect(endpoint); });
 }
 Status Socket::disconnect(const std::string& endpoint) {

@@ -71,6 +71,25 @@ TEST(Net, DealerAndRouterTalkBothWays) {
   EXPECT_FALSE(dealer.receive().value());
 }
 
+TEST(Net, APortThatIsNoneIsRefused) {
+  Context context;
+  Socket router = open(context, Kind::router);
+  Socket dealer = open(context, Kind::dealer);
+  for (const char* port : {"99999", "65536", "-1", "5x", "", "0x10"}) {
+    const std::string endpoint = std::string("tcp://127.0.0.1:") + port;
+    for (const Status& done : {router.bind(endpoint), dealer.connect(endpoint)}) {
+      ASSERT_FALSE(done) << endpoint;
+      EXPECT_EQ(done.error().code, Code::usage);
+      EXPECT_NE(done.error().message.find("65535"), std::string::npos);
+    }
+  }
+  for (const char* port : {"0", "*"}) {
+    const std::string endpoint = std::string("tcp://127.0.0.1:") + port;
+    EXPECT_TRUE(router.bind(endpoint)) << endpoint;
+    EXPECT_FALSE(dealer.connect(endpoint)) << endpoint;
+  }
+}
+
 TEST(Net, SendToAnUnknownPeerIsUnreachable) {
   Context context;
   Socket router = open(context, Kind::router);
