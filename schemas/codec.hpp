@@ -5,6 +5,7 @@
 // unsupported_version, missing_field, invalid_value; for jobs also unsupported_field,
 // unknown_field, unknown_task. Thread safety: pure functions.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,9 @@ struct JobNames {
   std::string id, custom_id;
 };
 JobNames peek_names(std::string_view job_body);
+// The batch that a published result names, without decoding the rest; none where it names none or
+// damage comes first.
+std::optional<std::string> peek_batch(std::string_view result_body);
 
 std::string_view kind_name(const Message& message);  // "submit"
 std::string_view wire_name(JobState state);          // "queued", as messages write it

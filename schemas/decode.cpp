@@ -58,6 +58,8 @@ Status read_value(Reader& in, const Path& path, Error& out) {
       out.message = next(again).bytes;
     } else if (key == "hint" && wire::peek(again).type == Type::string) {
       out.hint = next(again).bytes;
+    } else if (key == "retry_ms" && wire::peek(again).type != Type::nil) {
+      MILLRACE_TRY(wire::read(again, Path{&path, key}, out.retry_ms.emplace()));
     } else {
       wire::skip(again);
     }
@@ -319,6 +321,12 @@ std::string peek_label(std::string_view job_body, std::string_view key) {
 std::uint64_t peek_id(std::string_view frame) {
   const auto id = peek_value(frame, "id");
   return id && id->type == Type::integer && !id->negative ? id->number : 0;
+}
+
+std::optional<std::string> peek_batch(std::string_view result_body) {
+  const auto token = peek_value(result_body, "batch");
+  if (!token || token->type != Type::string) return {};
+  return std::string(token->bytes);
 }
 
 JobNames peek_names(std::string_view job_body) {

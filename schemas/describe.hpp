@@ -137,6 +137,8 @@ void fields(auto& v, Is<Welcome> auto& m) {
   v.field("jobs_per_submit", m.jobs_per_submit, "the most jobs in one `submit`");
   v.field("heartbeat_ms", m.heartbeat_ms, "how often engines send a `heartbeat`");
   v.field("lease_ms", m.lease_ms, "how long a lease lasts without renewal");
+  v.field("hang_ms", m.hang_ms,
+          "an engine that holds leases and completes no step for this long loses them");
   v.field("doorbell", m.doorbell,
           "the endpoint of the PUB socket; empty: there is none, ask with `fetch`");
   v.field(

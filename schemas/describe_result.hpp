@@ -19,6 +19,8 @@ void fields(auto& v, Is<Error> auto& m) {
              "one of the error codes; treat codes that you do not know as `internal`");
   v.field("message", m.message, "what is wrong, and where, for a person");
   v.field("hint", m.hint, "what to do about it; may be empty");
+  v.field("retry_ms", m.retry_ms,
+          "send the same again after this many milliseconds; absent: it has to be changed first");
 }
 
 void fields(auto& v, Is<ListedLogprobs> auto& m) {

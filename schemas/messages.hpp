@@ -45,6 +45,7 @@ struct Welcome {
   std::uint64_t frame_bytes = limits::frame_bytes, job_bytes = limits::job_bytes;
   std::uint32_t jobs_per_submit = limits::jobs_per_submit;
   std::uint32_t heartbeat_ms = limits::heartbeat_ms, lease_ms = limits::lease_ms;
+  std::uint32_t hang_ms = limits::hang_ms;
   std::string doorbell;         // endpoint of the PUB socket; empty: there is none, so poll
   std::string doorbell_prefix;  // what comes before the stream's name in each topic
   friend bool operator==(const Welcome&, const Welcome&) = default;

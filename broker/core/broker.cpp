@@ -92,8 +92,9 @@ void Broker::received(Received event) {
       early_bytes_ += event.bytes;
       return early_.push_back(std::move(event));
     }
-    return out_.refuse(event.peer, event.envelope.id,
-                       {Code::overloaded, "the broker is still starting", "try again"});
+    return out_.refuse(
+        event.peer, event.envelope.id,
+        {Code::overloaded, "the broker is still starting", "try again", limits::retry_start_ms});
   }
   message(std::move(event));
 }
@@ -135,7 +136,7 @@ void Broker::client_message(const Asker& asker, Message message) {
                      return out_.refuse(
                          asker.peer, asker.id,
                          {Code::draining, "the broker is stopping and takes no new jobs",
-                          "send them again when it is back"});
+                          "send them again when it is back", limits::retry_start_ms});
                    }
                    submissions_.submit(asker, std::move(m));
                  },

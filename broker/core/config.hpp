@@ -34,19 +34,17 @@ struct CoreConfig {
 
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;
-  // An engine that holds leases and makes no step for this long counts as hung. The time is long
-  // because a first step may compile kernels.
-  std::uint32_t hang_ms = 60'000;
+  std::uint32_t hang_ms = limits::hang_ms;
   // An engine that holds nothing, such as one that was just started again, gets suspects at once. A
   // group of them goes to an engine at work once it has waited this long.
   std::uint32_t group_wait_ms = 2'000;
   // Once a suspect that has to run alone has waited this long, one engine gets no more jobs until
   // it is free to run it.
   std::uint32_t suspect_wait_ms = 30'000;
-  std::uint32_t session_idle_ms = 300'000;
-  // When all sessions are in use, a client that was silent this long loses its session to a new
-  // one. It may have gone without a goodbye; if it has not, it is asked for hello again.
-  std::uint32_t session_yield_ms = 10'000;
+  std::uint32_t session_idle_ms = limits::session_idle_ms;
+  // The client that loses its session may have gone without a goodbye; if it has not, it is asked
+  // for hello again.
+  std::uint32_t session_yield_ms = limits::session_yield_ms;
   std::uint32_t sweep_ms = 1'000;       // interval of the checks of deadlines, leases and counts
   RetentionPolicy retention;            // without limits: everything is kept
   std::uint32_t retain_ms = 1'000;      // interval of the passes that delete what is not
@@ -55,10 +53,10 @@ struct CoreConfig {
 
   std::uint32_t sessions = limits::sessions;
   std::uint32_t sessions_per_tenant = limits::sessions_per_tenant;  // where there are keys
-  std::uint32_t requests_per_session = 64;                          // not yet answered
-  std::uint32_t pending_jobs = 100'000;  // submitted, not yet committed, all sessions together
-  std::uint64_t pending_bytes = 256 * limits::MiB;
-  std::uint32_t jobs_per_claim = 64;
+  std::uint32_t requests_per_session = limits::requests_per_session;
+  std::uint32_t pending_jobs = limits::pending_jobs;
+  std::uint64_t pending_bytes = limits::pending_bytes;
+  std::uint32_t jobs_per_claim = limits::jobs_per_claim;
 };
 
 // Counts of what happened since the start. BrokerServer::statistics returns them, and

@@ -3,6 +3,15 @@
 #include <algorithm>
 
 namespace millrace::broker {
+namespace {
+
+std::unexpected<Error> no_session(const std::string& why) {
+  return fail(Error{Code::overloaded, "hello: " + why,
+                    "wait a few seconds and try again; close sessions with goodbye",
+                    limits::retry_room_ms});
+}
+
+}  // namespace
 
 Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   Welcome welcome;
@@ -15,6 +24,7 @@ Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   if (config_.push) welcome.capabilities.push_back("push");
   welcome.heartbeat_ms = config_.heartbeat_ms;
   welcome.lease_ms = config_.lease_ms;
+  welcome.hang_ms = config_.hang_ms;
   welcome.doorbell = config_.doorbell;
   welcome.doorbell_prefix = doorbell_prefix(who.tenant, config_.grants.has_value());
   return welcome;
@@ -45,16 +55,12 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   }
   if (config_.grants && !sessions_.contains(peer) &&
       of_tenant(who.tenant) >= config_.sessions_per_tenant && !make_room(&who.tenant)) {
-    return fail(Code::overloaded,
-                "hello: the tenant " + who.tenant + " has " +
-                    std::to_string(config_.sessions_per_tenant) +
-                    " sessions, its limit (sessions per tenant)",
-                "wait a few seconds and try again; close sessions with goodbye");
+    return no_session("the tenant " + who.tenant + " has " +
+                      std::to_string(config_.sessions_per_tenant) +
+                      " sessions, its limit (sessions per tenant)");
   }
   if (sessions_.size() >= config_.sessions && !sessions_.contains(peer) && !make_room(nullptr)) {
-    return fail(Code::overloaded,
-                "hello: all " + std::to_string(config_.sessions) + " sessions are in use",
-                "wait a few seconds and try again; close sessions with goodbye");
+    return no_session("all " + std::to_string(config_.sessions) + " sessions are in use");
   }
   auto& session = sessions_[peer];
   session.watched.clear();  // after a hello the client asks again for what it watches
@@ -117,7 +123,7 @@ bool Sessions::begin(const Peer& peer, std::uint64_t id) {
                 {Code::overloaded,
                  std::to_string(found->second.requests) +
                      " requests of this session already wait for an answer",
-                 "wait for their answers before sending more"});
+                 "wait for their answers before sending more", limits::retry_session_ms});
     return false;
   }
   ++found->second.requests;

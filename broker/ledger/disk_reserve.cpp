@@ -55,10 +55,12 @@ Status DiskReserve::keep() {
 }
 
 std::unexpected<Error> DiskReserve::not_enough(std::uint64_t left, std::uint64_t wanted) const {
-  return fail(Code::disk_full,
-              "the disk of " + folder_ + " has " + std::to_string(left) + " bytes left and " +
-                  std::to_string(wanted) + " are needed: the broker takes no new jobs",
-              "free space on the ledger's disk; a running broker then takes jobs again by itself");
+  return fail(
+      Error{Code::disk_full,
+            "the disk of " + folder_ + " has " + std::to_string(left) + " bytes left and " +
+                std::to_string(wanted) + " are needed: the broker takes no new jobs",
+            "free space on the ledger's disk; a running broker then takes jobs again by itself",
+            limits::retry_room_ms});
 }
 
 Status DiskReserve::room_for(std::uint64_t bytes) {
@@ -67,10 +69,11 @@ Status DiskReserve::room_for(std::uint64_t bytes) {
     if (!held_) {
       MILLRACE_ASSIGN(const std::uint64_t left, free_bytes());
       if (left < 2 * bytes_) return not_enough(left, 2 * bytes_);
-      return fail(Code::disk_full,
-                  "the disk of " + folder_ + " accepts no more data, although it has " +
-                      std::to_string(left) + " bytes left: the broker takes no new jobs",
-                  "look for a quota; a running broker takes jobs again by itself");
+      return fail(Error{Code::disk_full,
+                        "the disk of " + folder_ + " accepts no more data, although it has " +
+                            std::to_string(left) + " bytes left: the broker takes no new jobs",
+                        "look for a quota; a running broker takes jobs again by itself",
+                        limits::retry_room_ms});
     }
   }
   MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());

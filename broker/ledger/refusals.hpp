@@ -14,8 +14,8 @@ inline auto refuse_conflict(std::string_view job) {
               "give the changed job a new id");
 }
 inline auto refuse_overloaded(std::uint64_t queued) {
-  return fail(Code::overloaded, "the queue is full with " + std::to_string(queued) + " jobs",
-              "wait until some have ended and submit again");
+  return fail(Error{Code::overloaded, "the queue is full with " + std::to_string(queued) + " jobs",
+                    "wait until some have ended and submit again", limits::retry_room_ms});
 }
 inline auto refuse_stale_lease(LeaseId lease) {
   return fail(Code::stale, "lease " + std::to_string(lease) + " is no longer current",

@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include "schemas/base/limits.hpp"
+
 namespace millrace::broker {
 namespace {
 
@@ -64,7 +66,9 @@ Error Database::error(const char* doing) const {
     message += std::string(doing) + ": " + sqlite3_errmsg(handle_) + " (SQLite code " +
                std::to_string(rc) + ")";
   }
-  return {code, std::move(message), hint_of(code)};
+  Error error{code, std::move(message), hint_of(code)};
+  if (code == Code::disk_full) error.retry_ms = limits::retry_room_ms;
+  return error;
 }
 
 void Database::note_failure(const char* doing) {

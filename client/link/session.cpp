@@ -76,6 +76,7 @@ class BrokerSession final : public Session {
   std::int64_t heard_us_;
   std::int64_t greeted_us_ = 0;
   std::uint32_t greeting_ms_;
+  std::optional<Error> put_off_;  // the last hello was refused for want of room
 };
 
 // Opens a new connection and sends a hello. Both sides drop what was in flight on the last one.
@@ -155,7 +156,8 @@ Status BrokerSession::send_questions() {
 Status BrokerSession::check_patience() {
   if (!ready_) {
     if (now() - greeted_us_ > greeting_ms_ * us_per_ms) {
-      return lose("no answer from " + options_.endpoint);
+      const auto refusal = std::exchange(put_off_, std::nullopt);
+      return lose(refusal ? refusal->text() : "no answer from " + options_.endpoint);
     }
     return {};
   }
@@ -182,6 +184,11 @@ Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
     if (of_hello && refused->error.code != Code::overloaded &&
         refused->error.code != Code::draining) {
       return fail(refused->error);
+    }
+    if (of_hello) {
+      put_off_ = refused->error;
+      greeting_ms_ =
+          std::min(refused->error.retry_ms.value_or(greeting_ms_), limits::retry_most_ms);
     }
     if (ready_ && refused->error.code == Code::unexpected_message) {
       return lose("the broker has restarted");

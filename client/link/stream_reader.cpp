@@ -1,5 +1,6 @@
 #include "client/link/stream_reader.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "schemas/base/log.hpp"
@@ -49,7 +50,12 @@ Result<bool> StreamReader::take(Envelope& answer) {
   question_ = 0;
   const auto* refused = std::get_if<Refused>(&answer.message);
   if (refused != nullptr && refused->error.code == Code::overloaded) {
-    return true;  // tick() asks again after poll_ms
+    // tick() asks again after poll_ms, or at the time that the broker suggests.
+    const std::uint32_t wait_ms = refused->error.retry_ms.value_or(options_.poll_ms);
+    asked_us_ =
+        clock_.monotonic_us() +
+        (std::int64_t{std::min(wait_ms, limits::retry_most_ms)} - options_.poll_ms) * us_per_ms;
+    return true;
   }
   auto entries = entries_of(answer.message);
   MILLRACE_TRY(entries ? sink_.on_entries(*entries)

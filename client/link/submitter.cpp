@@ -63,12 +63,22 @@ void Submitter::send(Batch batch) {
 }
 
 void Submitter::wait_with(Batch batch, const Error& reason) {
+  const std::int64_t now = clock_.monotonic_us();
+  full_us_ = full_us_.value_or(now);
   if (waiting_.empty()) {
-    resume_us_ = clock_.monotonic_us() + pause_ms_ * us_per_ms;
+    const std::uint32_t pause_ms = reason.retry_ms.value_or(pause_ms_);
+    resume_us_ = now + std::min(pause_ms, limits::retry_most_ms) * us_per_ms;
     pause_ms_ = std::min(pause_ms_ * 2, options_.pause_max_ms);
   }
   pause_reason_ = reason;
   waiting_.push_back(std::move(batch));
+}
+
+std::uint64_t Submitter::without_room_ms() const {
+  if (!full_us_) {
+    return 0;
+  }
+  return static_cast<std::uint64_t>((clock_.monotonic_us() - *full_us_) / us_per_ms) + 1;
 }
 
 void Submitter::send_again() {
@@ -113,6 +123,7 @@ Result<bool> Submitter::take(Envelope& answer) {
 Status Submitter::give_answers(Batch batch, Submitted& submitted) {
   Batch again;
   Error reason;
+  const std::size_t jobs = batch.jobs.size();
   for (std::size_t i = 0; i < batch.jobs.size(); ++i) {
     SubmitAnswer& one = submitted.answers[i];
     if (one.error && is_want_of_room(one.error->code)) {
@@ -124,6 +135,9 @@ Status Submitter::give_answers(Batch batch, Submitted& submitted) {
     --unanswered_;
     Body refused = one.error ? std::move(batch.jobs[i]) : Body();
     MILLRACE_TRY(source_.on_answer({batch.tags[i], std::move(one), std::move(refused)}));
+  }
+  if (again.jobs.size() < jobs) {
+    full_us_.reset();
   }
   if (again.jobs.empty()) {
     pause_ms_ = options_.pause_ms;

@@ -1,12 +1,14 @@
 #pragma once
 // Submits the jobs of a source in bulk: gathers them into messages, keeps a few messages in flight,
-// and after a growing pause sends again what the broker had no room for. An answer says that the
+// and sends again what the broker had no room for, after the
+// pause that its refusal suggests or else a growing one. An answer says that the
 // job is on disk, or why it was refused. If the broker refuses a whole message, each of its jobs
 // gets that error.
 // Errors: unexpected_message (the broker's answer does not fit the jobs), and those of the source.
 // Thread safety: one thread.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "client/link/event_loop.hpp"
@@ -17,7 +19,8 @@ struct SubmitterOptions {
   std::uint32_t messages = 4;  // in flight at once
   std::uint32_t jobs_per_message = 1'000;
   std::uint64_t bytes_per_message = 2 * limits::MiB;
-  std::uint32_t pause_ms = 100;  // first pause when the broker is full; doubles
+  // First pause when the broker is full, where its refusal suggests none; doubles.
+  std::uint32_t pause_ms = 100;
   std::uint32_t pause_max_ms = 5'000;
 };
 
@@ -49,8 +52,9 @@ class Submitter final : public EventHandler {
   Result<bool> take(Envelope& answer) override;
 
   bool done() const { return source_is_empty_ && unanswered_ == 0; }
-  bool paused() const { return !waiting_.empty(); }  // the broker has no room
-  const Error& pause_reason() const { return pause_reason_; }
+  // How long the broker has had no room for any job. 0: it has, or has not answered yet.
+  std::uint64_t without_room_ms() const;
+  const Error& pause_reason() const { return pause_reason_; }  // why it had none
 
  private:
   struct Batch {
@@ -74,6 +78,7 @@ class Submitter final : public EventHandler {
   std::map<std::uint64_t, Batch> under_way_;  // by question
   std::vector<Batch> waiting_;
   std::int64_t resume_us_ = 0;
+  std::optional<std::int64_t> full_us_;  // since when the broker has no room
   std::uint32_t pause_ms_;
   std::uint64_t unanswered_ = 0;
   Error pause_reason_;

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* stream_name = "results";
 constexpr const char* cursor_name = "output";
 constexpr std::size_t failures_kept = 10;
-constexpr std::int64_t full_disk_patience_us = 10'000'000;
+constexpr std::uint64_t full_disk_patience_ms = 10'000;
 
 class Driver final : public JobSource, public EntrySink, public EventHandler {
  public:
@@ -83,7 +83,8 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
   std::uint64_t taken_ = 0;               // the last stream number whose line is in the output
   std::optional<std::uint64_t> earlier_;  // the last stream number of earlier sessions
   std::int64_t started_us_;
-  std::int64_t synced_us_ = 0, disk_full_us_ = 0;
+  std::int64_t synced_us_ = 0;
+  bool told_full_disk_ = false;
 };
 
 Status Driver::prepare() {
@@ -253,16 +254,15 @@ Status Driver::write_line(std::uint64_t number, const std::string& text, const E
 // On a full disk the ledger refuses new jobs and goes on committing results. A run that has waited
 // too long while no job runs ends with disk_full; everything written is safe.
 Status Driver::watch_disk() {
-  if (!submitter_.paused() || submitter_.pause_reason().code != Code::disk_full) {
-    disk_full_us_ = 0;
+  const std::uint64_t full_ms = submitter_.without_room_ms();
+  if (full_ms == 0 || submitter_.pause_reason().code != Code::disk_full) {
+    told_full_disk_ = false;
     return {};
   }
-  const std::int64_t now = clock_.monotonic_us();
-  if (disk_full_us_ == 0) {
-    disk_full_us_ = now;
+  if (!std::exchange(told_full_disk_, true)) {
     observer_.trouble("disk_full", submitter_.pause_reason());
   }
-  if (now - disk_full_us_ > full_disk_patience_us && summary_.progress.running == 0) {
+  if (full_ms > full_disk_patience_ms && summary_.progress.running == 0) {
     return fail(submitter_.pause_reason());
   }
   return {};

@@ -100,6 +100,9 @@ struct Error {
   Code code = Code::internal;
   std::string message;  // what and where
   std::string hint;     // what to do; may be empty
+  // The same may succeed after this time, because it failed for want of room. None: it has to be
+  // changed first.
+  std::optional<std::uint32_t> retry_ms{};
 
   std::string text() const;  // "code: message (hint)", one line
   friend bool operator==(const Error&, const Error&) = default;

@@ -86,7 +86,18 @@ inline constexpr std::uint64_t queued_jobs = 50'000'000;
 inline constexpr std::uint32_t group_commit_operations = 256;
 inline constexpr std::uint32_t group_commit_wait_us = 2'000;  // only where several came at once
 inline constexpr std::uint32_t heartbeat_ms = 1'000;
-inline constexpr std::uint32_t lease_ms = 15'000;    // a lease without renewal ends after this
+inline constexpr std::uint32_t lease_ms = 15'000;  // a lease without renewal ends after this
+// An engine that holds leases and makes no step for this long counts as hung. The time is long
+// because a first step may compile kernels.
+inline constexpr std::uint32_t hang_ms = 60'000;
+inline constexpr std::uint32_t session_idle_ms = 300'000;
+// When all sessions are in use, a client that was silent this long loses its session to a new one.
+inline constexpr std::uint32_t session_yield_ms = 10'000;
+inline constexpr std::uint32_t requests_per_session = 64;  // not yet answered
+// Jobs that were submitted and are not yet committed, of all sessions together, and their bytes.
+inline constexpr std::uint32_t pending_jobs = 100'000;
+inline constexpr std::uint64_t pending_bytes = 256 * MiB;
+inline constexpr std::uint32_t jobs_per_claim = 64;
 inline constexpr std::uint32_t doorbell_ms = 1'000;  // interval between repeats of the last number
 inline constexpr std::uint32_t socket_high_water_mark = 1'000;
 // A message from a client or to the push socket. ZeroMQ queues a few of each peer.
@@ -107,6 +118,17 @@ inline constexpr std::uint32_t listed = 1'000;          // streams in one answer
 inline constexpr std::uint32_t retention_rows = 32;     // entries and jobs that one step deletes
 inline constexpr std::uint32_t retention_rows_most = 1'024;  // where commits are slow
 inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
+// Free space of the ledger's disk. Below the first mark the broker takes no new jobs, until there
+// is as much as the second; below the third it warns.
+inline constexpr std::uint64_t disk_low_bytes = ballast_bytes, disk_high_bytes = 2 * ballast_bytes;
+inline constexpr std::uint64_t disk_warn_bytes = 1 * GiB;
+// What refusals for want of room suggest as the time until the next try.
+inline constexpr std::uint32_t retry_commit_ms = 100;   // jobs wait for their commit
+inline constexpr std::uint32_t retry_session_ms = 500;  // requests or sessions
+inline constexpr std::uint32_t retry_start_ms = 2'000;  // the broker starts or stops
+inline constexpr std::uint32_t retry_room_ms = 5'000;   // the disk or the queue is full
+inline constexpr std::uint32_t retry_most_ms =
+    60'000;  // a client waits no longer, whatever is suggested
 inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message
 inline constexpr std::uint64_t fetch_bytes = 1 * MiB;  // likewise; its first entry may exceed it
 inline constexpr std::uint64_t least_fetch_bytes = 64 * KiB;  // where many readers share the memory

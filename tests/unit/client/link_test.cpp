@@ -124,6 +124,17 @@ TEST_F(StreamReaderTest, ABrokerThatIsFullIsAskedAgain) {
   EXPECT_EQ(session_.last, 2U);
 }
 
+TEST_F(StreamReaderTest, ABrokerThatIsFullIsAskedAgainWhenItSuggests) {
+  ASSERT_TRUE(reader_.tick());
+  ASSERT_TRUE(give(Refused{{Code::overloaded, "full", "", 3'000}}));
+  clock_.advance_us(2'900'000);
+  ASSERT_TRUE(reader_.tick());
+  EXPECT_EQ(session_.last, 1U);
+  clock_.advance_us(200'000);
+  ASSERT_TRUE(reader_.tick());
+  EXPECT_EQ(session_.last, 2U);
+}
+
 TEST_F(StreamReaderTest, RepetitionsAreDroppedAndGapsRefused) {
   ASSERT_TRUE(reader_.tick());
   ASSERT_TRUE(give(data_of({1, 2}, 2)));
@@ -238,7 +249,7 @@ TEST_F(SubmitterTest, WaitsAndSendsAgainIfTheBrokerHadNoRoom) {
   jobs_ = {"a", "b"};
   ASSERT_TRUE(submitter_.tick());
   ASSERT_TRUE(give(1, Refused{{Code::overloaded, "full", ""}}));
-  EXPECT_TRUE(submitter_.paused());
+  EXPECT_GT(submitter_.without_room_ms(), 0U);
   EXPECT_FALSE(submitter_.busy());
   ASSERT_TRUE(submitter_.tick());
   EXPECT_EQ(session_.last, 1U);
@@ -262,6 +273,40 @@ TEST_F(SubmitterTest, WaitsAndSendsAgainIfTheBrokerHadNoRoom) {
   ASSERT_TRUE(give(3, Submitted{{SubmitAnswer{.job = "b", .error = {}}}}));
   ASSERT_TRUE(submitter_.tick());
   EXPECT_TRUE(submitter_.done());
+}
+
+TEST_F(SubmitterTest, ItWaitsAsLongAsTheRefusalSuggests) {
+  jobs_ = {"a"};
+  ASSERT_TRUE(submitter_.tick());
+  ASSERT_TRUE(give(1, Refused{{Code::overloaded, "full", "", 700}}));
+  clock_.advance_us(699'000);
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_EQ(session_.last, 1U);
+  clock_.advance_us(1'000);
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_EQ(session_.last, 2U);
+}
+
+TEST_F(SubmitterTest, ItTellsForHowLongTheBrokerHadNoRoomForAnyJob) {
+  const Error full{Code::disk_full, "full", "", 1'000};
+  jobs_ = {"a", "b"};
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_EQ(submitter_.without_room_ms(), 0U);
+  // The time goes on while the jobs are sent again and nothing is known yet.
+  for (std::uint64_t question = 1; question <= 3; ++question) {
+    ASSERT_TRUE(give(question, Refused{full}));
+    clock_.advance_us(1'000'000);
+    ASSERT_TRUE(submitter_.tick());
+    EXPECT_EQ(submitter_.without_room_ms(), question * 1'000 + 1);
+  }
+  // Room for one of them is room.
+  ASSERT_TRUE(give(4, Submitted{{SubmitAnswer{.job = "a", .error = {}},
+                                 SubmitAnswer{.job = "b", .error = full}}}));
+  EXPECT_EQ(submitter_.without_room_ms(), 1U);
+  clock_.advance_us(1'000'000);
+  ASSERT_TRUE(submitter_.tick());
+  ASSERT_TRUE(give(5, Submitted{{SubmitAnswer{.job = "b", .error = {}}}}));
+  EXPECT_EQ(submitter_.without_room_ms(), 0U);
 }
 
 TEST_F(SubmitterTest, ARefusedMessageIsEachJobsError) {

@@ -282,8 +282,8 @@ inline std::vector<Envelope> envelopes() {
   return {
       {1, hello},
       {1, welcome},
-      {7, Refused{{Code::unknown_model, "no engine serves 'llama'",
-                   "millrace status lists the engines"}}},
+      {7, Refused{{Code::overloaded, "100000 jobs already wait for their commit",
+                   "wait a little and send the message again", 100}}},
       {2, Submit{{text, encode_job(chat_job())}}},
       {2, Submitted{{{"line-1", true, JobState::completed, {}},
                      {"chat-1",
