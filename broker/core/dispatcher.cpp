@@ -262,7 +262,8 @@ void Dispatcher::reserve_one(std::vector<Overdue> overdue) {
   }
   if (best == nullptr) return;
   best->reserved = true;
-  out_.note(NoteLevel::info, "engine " + best->name + " finishes its jobs to run a suspect alone");
+  out_.note(NoteLevel::info,
+            "engine " + best->label() + " finishes its jobs to run a suspect alone");
 }
 
 }  // namespace millrace::broker

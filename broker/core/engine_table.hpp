@@ -54,6 +54,9 @@ struct Engine {
   std::map<std::string, Searched> searched;
   std::string claimed_last;  // the tenant of its last claim
 
+  // How the log names it, always: with its id, which is unique and all that the ledger knows, and
+  // the name that it gave in its hello.
+  std::string label() const { return name.empty() || name == id ? id : id + " (" + name + ")"; }
   bool works_for(const std::string& wanted) const {
     return tenant == every_tenant || tenant == wanted;
   }

@@ -48,7 +48,7 @@ void Engines::hello(const Peer& peer, const Hello& hello, const Grant& who) {
   models_.serve(engine.tenant, model);
   out_.joined(info_of(engine));
   out_.note(NoteLevel::info,
-            "engine " + engine.name + (again ? " is back" : " joined") + ", model " + model +
+            "engine " + engine.label() + (again ? " is back" : " joined") + ", model " + model +
                 (hello.engine.facts.kv.empty() ? "" : ", kv ") + hello.engine.facts.kv + ", " +
                 std::to_string(engine.leases.size()) + " leases");
   if (table_.drain) out_.send(peer, 0, HeartbeatAnswer{{}, {}, true});
@@ -186,9 +186,9 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
     if (table_.holder(lease) == &engine) table_.drop(lease);
     auto checked = finish_of(std::move(end), engine.id);
     if (!checked.sound) {
-      out_.note(
-          NoteLevel::warning,
-          "engine " + engine.name + " sent an unusable result for lease " + std::to_string(lease));
+      out_.note(NoteLevel::warning, "engine " + engine.label() +
+                                        " sent an unusable result for lease " +
+                                        std::to_string(lease));
     }
     finishing_.emplace(engine.id, lease);
     leases.push_back(lease);

@@ -119,8 +119,8 @@ void LeaseReclaimer::leave(const std::string& id) {
   Engine* engine = engines_.find(id);
   if (engine == nullptr) return;
   auto leases = leases_of(*engine);
-  out_.note(NoteLevel::info, "engine " + engine->name + " left, " + std::to_string(leases.size()) +
-                                 " leases given back");
+  out_.note(NoteLevel::info, "engine " + engine->label() + " left, " +
+                                 std::to_string(leases.size()) + " leases given back");
   if (engine->peer) sessions_.close(*engine->peer);
   give_back(id, std::move(leases), Blame::none);
   engines_.remove(id);
@@ -132,7 +132,7 @@ void LeaseReclaimer::died(const std::string& id, const std::string& how) {
   auto leases = leases_of(*engine);
   ++out_.counters().engines_died;
   out_.note(NoteLevel::warning,
-            "engine " + engine->name + " is gone (" + how + "), " + jobs_text(*engine));
+            "engine " + engine->label() + " is gone (" + how + "), " + jobs_text(*engine));
   if (engine->peer) sessions_.close(*engine->peer);
   give_back(id, std::move(leases), Blame::died);
   engines_.remove(id);
@@ -149,7 +149,7 @@ void LeaseReclaimer::died_by_name(const std::string& name) {
 // Leaves the engine's leases to lapse in the ledger: it may renew them through another broker.
 void LeaseReclaimer::silence(Engine& engine) {
   ++out_.counters().engines_died;
-  out_.note(NoteLevel::warning, "engine " + engine.name + " was silent for " +
+  out_.note(NoteLevel::warning, "engine " + engine.label() + " was silent for " +
                                     std::to_string(config_.lease_ms / 1000) + " s with " +
                                     std::to_string(engine.leases.size()) + " leases");
   if (engine.peer) {
@@ -168,7 +168,7 @@ void LeaseReclaimer::hang(Engine& engine) {
   engine.credit = 0;
   ++out_.counters().engines_hung;
   out_.hung(engine.name);
-  out_.note(NoteLevel::warning, "engine " + engine.name + " is hung: no step for " +
+  out_.note(NoteLevel::warning, "engine " + engine.label() + " is hung: no step for " +
                                     std::to_string(config_.hang_ms / 1000) + " s, " +
                                     jobs_text(engine));
   if (engine.peer) out_.send(*engine.peer, 0, HeartbeatAnswer{leases, {}, engines_.drain});
@@ -228,8 +228,9 @@ void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& l
     const bool more = engine != nullptr && leases.size() < engine->leases.size() &&
                       out_.now().mono_us - engine->heard_us <= 2 * lease_us;
     if (more) return;
-    out_.note(NoteLevel::warning, "engine " + id + " did not come back, " +
-                                      std::to_string(leases.size()) + " of its leases lapsed");
+    out_.note(NoteLevel::warning, "engine " + (engine == nullptr ? id : engine->label()) +
+                                      " did not come back, " + std::to_string(leases.size()) +
+                                      " of its leases lapsed");
     return give_back(id, leases, Blame::died);
   }
   // A lease that the engine lists is being renewed; it lapsed because the Unix clock jumped. A

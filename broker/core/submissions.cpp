@@ -127,7 +127,7 @@ void Submissions::submit(const Asker& asker, Submit submit) {
     return out_.refuse(
         peer, id,
         {Code::overloaded, std::to_string(jobs_) + " jobs already wait for their commit",
-         "wait a little and send the message again"});
+         "wait a little and send the message again", limits::retry_commit_ms});
   }
   if (!sessions_.begin(peer, id)) return;
   begin(asker, std::move(submit));
@@ -231,6 +231,7 @@ void Submissions::drain() {
 
 void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies) {
   bool queued = false;
+  const Error* full = nullptr;
   for (std::size_t k = 0; k < asked.size(); ++k) {
     auto& answer = pending.answers[asked[k]];
     answer.error.reset();
@@ -243,11 +244,24 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       answer.error = reply_error(replies[k]);
     }
     if (answer.error || answer.state != JobState::queued) answer.waits.clear();
+    if (answer.error && lacks_room(answer.error->code)) full = &*answer.error;
     if (!answer.error || !lacks_room(answer.error->code)) {
       pending.items[asked[k]].operation.reset();
     }
   }
+  tell_room(full, queued);
   if (queued) on_queued_(pending.asker.tenant);
+}
+
+// Logs that there is no room, and that there is again: not each refusal.
+void Submissions::tell_room(const Error* full, bool stored) {
+  if (full != nullptr) {
+    if (std::exchange(full_, full->code) != full->code) {
+      out_.note(NoteLevel::warning, "new jobs are refused: " + full->text());
+    }
+  } else if (stored && std::exchange(full_, std::nullopt)) {
+    out_.note(NoteLevel::info, "new jobs are taken again");
+  }
 }
 
 void Submissions::answer(Pending& pending) {

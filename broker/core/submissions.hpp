@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Submissions {
   void ask_known(const std::shared_ptr<Pending>& pending);
   void store(const std::shared_ptr<Pending>& pending);
   void stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies);
+  void tell_room(const Error* full, bool stored);
   void answer(Pending& pending);
   void keep_or_answer(const std::shared_ptr<Pending>& pending);
 
@@ -72,6 +74,7 @@ class Submissions {
   std::vector<std::shared_ptr<Pending>> kept_;
   std::int64_t kept_us_ = 0;  // when the first of them was kept
   bool draining_ = false;
+  std::optional<Code> full_;  // why the last job was refused, while there is no room
 };
 
 }  // namespace millrace::broker
