@@ -58,10 +58,23 @@ Status make_private_file(Env& env, const std::string& path) {
   return {};
 }
 
+// SQLite makes its log beside the database, and would only say that some statement failed.
+Status check_writable(Env& env, const std::string& folder) {
+  const std::string trial = folder + "/.writable";
+  const auto file = env.open(trial, OpenMode::replace);
+  const Status done = file ? env.remove(trial) : fail(file.error());
+  if (done) return {};
+  Error error = done.error();
+  error.message = "the ledger's folder " + folder + " cannot be written to: " + error.message;
+  error.hint = "give the user of the broker the right to write to it, or name another --ledger";
+  return fail(std::move(error));
+}
+
 Result<std::unique_ptr<Ledger>> open_in_folder(const std::string& folder,
                                                OpenLedgerOptions options) {
   const std::string path = folder + "/" + ledger_file;
   MILLRACE_TRY(options.env->make_directories(folder));
+  MILLRACE_TRY(check_writable(*options.env, folder));
   MILLRACE_TRY(make_private_file(*options.env, path));
   SqliteLedgerOptions with;
   with.publish = std::move(options.publish);

@@ -47,7 +47,7 @@ void print_event(const LinkEvent& event, bool json) {
   }
   if (event.kind == LinkEvent::Kind::away) {
     std::fprintf(stderr, "millrace: %s; trying again (next attempt after %.0f s)\n",
-                 event.reason.c_str(), event.retry_ms / 1e3);
+                 printable(event.reason).c_str(), event.retry_ms / 1e3);
   } else {
     std::fprintf(stderr, "millrace: the broker is back after %.1f s\n",
                  static_cast<double>(event.away_ms) / 1e3);
@@ -139,20 +139,30 @@ int exit_code(const Error& error) {
   }
 }
 
-std::string printable(const std::string& text) {
+// Terminals also obey the control characters from U+0080 to U+009F, whose UTF-8 begins with C2.
+std::string printable(const std::string& text, Newlines newlines) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n') || byte == 0x7f) {
-      out += "\\x";
-      out += digits[byte >> 4];
-      out += digits[byte & 15];
-    } else {
-      out += c;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool high_control = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    const bool newline = byte == '\n' && newlines == Newlines::stay;
+    if ((byte >= 0x20 && byte != 0x7f && !high_control) || newline) {
+      out += text[i];
+      continue;
     }
+    const unsigned char shown = high_control ? next : byte;
+    i += high_control ? 1 : 0;
+    out += "\\x";
+    out += digits[shown >> 4];
+    out += digits[shown & 15];
   }
   return out;
+}
+
+std::string printable_name(const std::string& name) {
+  return printable(name, Newlines::escaped);
 }
 
 void print_error(const Error& error, bool json) {

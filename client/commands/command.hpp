@@ -47,9 +47,11 @@ void add_errors_command(CLI::App& app, Invocation& invocation);
 void add_keys_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal
-// Makes a message safe for a terminal: control characters that came from the input (escape
-// sequences, NUL) become visible as \xNN; newlines stay.
-std::string printable(const std::string& text);
+// Makes a message safe for a terminal: control characters that came from others (escape sequences,
+// NUL) become visible as \xNN, of a name also newlines.
+enum class Newlines : std::uint8_t { stay, escaped };
+std::string printable(const std::string& text, Newlines newlines = Newlines::stay);
+std::string printable_name(const std::string& name);
 // Writes to standard error; with json one object {"event": "error", "code", "message", "hint"}.
 void print_error(const Error& error, bool json);
 // The same, followed by `how`, which says how to go on and may be empty.

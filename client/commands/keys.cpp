@@ -67,8 +67,9 @@ Result<Grant> grant_of(const Flags& flags, const std::string& key) {
 
 void print_grant(const Grant& grant, bool json) {
   if (!json) {
-    std::printf("%-20s %-16s %-20s %s\n", grant.name.c_str(), grant.tenant.c_str(),
-                grant.roles.text().c_str(), grant.key.c_str());
+    std::printf("%-20s %-16s %-20s %s\n", printable_name(grant.name).c_str(),
+                printable_name(grant.tenant).c_str(), grant.roles.text().c_str(),
+                printable_name(grant.key).c_str());
     return;
   }
   std::string line;
@@ -84,7 +85,7 @@ void print_grant(const Grant& grant, bool json) {
 
 void print_public(const char* what, const std::string& key, bool json) {
   if (!json) {
-    std::printf("%s %s\n", what, key.c_str());
+    std::printf("%s %s\n", what, printable_name(key).c_str());
     return;
   }
   std::string line;

@@ -11,6 +11,7 @@
 #include "client/lines/result_line.hpp"
 #include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
+#include "schemas/codec.hpp"
 
 namespace millrace::client {
 namespace {
@@ -74,10 +75,17 @@ Status ResultsRun::flush() {
   return std::fflush(stdout) == 0 ? Status() : cannot_write();
 }
 
-// A result that cannot be decoded may belong to any batch, so --batch never leaves it out.
+// A result that cannot be decoded may belong to any batch, so --batch leaves it out only where its
+// bytes name another one. Most results of a stream are of other batches: they are not decoded.
 Status ResultsRun::print(const Entry& entry) {
-  const Result<JobResult> result = decode_entry(entry, flags_.stream);
   last_ = entry.number;
+  if (!flags_.batch.empty()) {
+    const auto batch = peek_batch(entry.body);
+    if (batch && *batch != flags_.batch) {
+      return {};
+    }
+  }
+  const Result<JobResult> result = decode_entry(entry, flags_.stream);
   if (!result) {
     return write(result_line(failed_result(entry, result.error()), 0, lines_));
   }

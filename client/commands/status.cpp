@@ -54,17 +54,18 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
         answer.attempts == 0 ? "not handed out yet" : "handed out " + times_text(answer.attempts);
     const std::string result =
         answer.job_number == 0 ? "no result yet" : "result " + std::to_string(answer.job_number);
-    std::printf("job %s: %s, %s, stream %s, %s\n", request.job.c_str(),
+    std::printf("job %s: %s, %s, stream %s, %s\n", printable_name(request.job).c_str(),
                 std::string(wire_name(*answer.state)).c_str(), given.c_str(),
-                answer.job_stream.c_str(), result.c_str());
+                printable_name(answer.job_stream).c_str(), result.c_str());
     if (!answer.job_waits.empty()) {
-      std::printf("waits: %s\n", answer.job_waits.c_str());
+      std::printf("waits: %s\n", printable_name(answer.job_waits).c_str());
     }
     return;
   }
   if (!request.stream.empty()) {
-    std::printf("stream %s: numbers %llu to %llu, epoch %s\n", request.stream.c_str(),
-                wide(answer.first), wide(answer.high), answer.epoch.c_str());
+    std::printf("stream %s: numbers %llu to %llu, epoch %s\n",
+                printable_name(request.stream).c_str(), wide(answer.first), wide(answer.high),
+                printable_name(answer.epoch).c_str());
     return;
   }
   const JobCounts& counts = answer.counts;
@@ -76,15 +77,15 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
   for (const EngineInfo& engine : answer.engines) {
     const EngineProfile& profile = engine.engine;
     std::printf("engine %s  model %s  %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
-                engine.name.c_str(), profile.facts.model.c_str(), kv_text(profile).c_str(),
-                engine.leases, engine.rows, engine.tokens_per_second,
-                profile.facts.fingerprint.c_str());
+                printable_name(engine.name).c_str(), printable_name(profile.facts.model).c_str(),
+                printable_name(kv_text(profile)).c_str(), engine.leases, engine.rows,
+                engine.tokens_per_second, printable_name(profile.facts.fingerprint).c_str());
     for (const auto& [name, value] :
          {std::pair("label", profile.label), std::pair("runs", profile.layer_path),
           std::pair("memory", profile.kv_memory),
           std::pair("suggests", suggestion_text(profile))}) {
       if (!value.empty()) {
-        std::printf("  %s %s\n", name, printable(value).c_str());
+        std::printf("  %s %s\n", name, printable_name(value).c_str());
       }
     }
   }

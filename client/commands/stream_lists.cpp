@@ -83,7 +83,7 @@ void print_cursor(const StreamState& stream, const CursorState& cursor, bool jso
     return;
   }
   std::printf("cursor %s of stream %s: at %llu, %llu behind, last moved %s\n",
-              printable(cursor.cursor).c_str(), printable(stream.stream).c_str(),
+              printable_name(cursor.cursor).c_str(), printable_name(stream.stream).c_str(),
               wide(cursor.number), wide(behind), time_text(cursor.moved_us).c_str());
 }
 

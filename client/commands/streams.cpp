@@ -36,7 +36,7 @@ std::string limit_text(const std::string& value, bool set) {
 }
 
 void print_stream(const StreamState& stream) {
-  std::printf("stream %s: %s, %s, cursors %llu\n", printable(stream.stream).c_str(),
+  std::printf("stream %s: %s, %s, cursors %llu\n", printable_name(stream.stream).c_str(),
               results_text(stream).c_str(), size_text(stream.bytes).c_str(), wide(stream.cursors));
 }
 

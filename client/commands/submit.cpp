@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
@@ -24,6 +25,39 @@ struct Flags {
   bool strict = false;
 };
 
+// Says why the broker has no room for the jobs, and ends the command when it had none for the whole
+// of --timeout.
+class RoomWatch final : public EventHandler {
+ public:
+  RoomWatch(const Submitter& submitter, std::uint32_t timeout_s, bool json)
+      : submitter_(submitter), timeout_s_(timeout_s), json_(json) {}
+
+  Status tick() override {
+    const std::uint64_t waited_ms = submitter_.without_room_ms();
+    if (waited_ms == 0) {
+      told_ = false;
+      return {};
+    }
+    const Error& reason = submitter_.pause_reason();
+    if (waited_ms > std::uint64_t{timeout_s_} * 1000) {
+      return fail(reason.code,
+                  "the broker had no room for " + std::to_string(timeout_s_) +
+                      " s (--timeout): " + reason.message,
+                  reason.hint + "; the same command goes on");
+    }
+    if (!std::exchange(told_, true)) {
+      print_notice("no_room", "the broker has no room and is asked again: " + reason.text(), json_);
+    }
+    return {};
+  }
+
+ private:
+  const Submitter& submitter_;
+  const std::uint32_t timeout_s_;
+  const bool json_;
+  bool told_ = false;
+};
+
 class SubmitRun final : public JobSource {
  public:
   SubmitRun(const Flags& flags, bool json) : flags_(flags), json_(json), env_(posix_env()) {}
@@ -37,7 +71,7 @@ class SubmitRun final : public JobSource {
   Status on_answer(const Submission& submission) override;
 
  private:
-  Status run_and_wait(EventLoop& loop, Submitter& submitter);
+  Status run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room);
   Status take(std::uint64_t line, const JobResult& result);
   Status refuse(const ParsedLine& parsed);
   void note_warnings(const ParsedLine& parsed);
@@ -77,14 +111,15 @@ Status SubmitRun::run() {
   MILLRACE_ASSIGN(session_, open_session(flags_.broker, clock_, json_));
   EventLoop loop(*session_, clock_, loop_options(flags_.broker));
   Submitter submitter(*session_, clock_, *this);
+  RoomWatch room(submitter, flags_.broker.timeout_s, json_);
   if (flags_.wait) {
-    return run_and_wait(loop, submitter);
+    return run_and_wait(loop, submitter, room);
   }
-  return loop.run({&submitter}, [&] { return submitter.done(); });
+  return loop.run({&submitter, &room}, [&] { return submitter.done(); });
 }
 
 // Reads the stream from its present end on.
-Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter) {
+Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room) {
   const auto status =
       loop.request_as<StatusAnswer>(StatusRequest{.job = {}, .batch = {}, .stream = flags_.stream});
   const bool empty = !status && status.error().code == Code::not_found;
@@ -99,7 +134,7 @@ Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter) {
   stream.from = empty ? 1 : status->high + 1;
   wait_.emplace(*session_, clock_, stream,
                 [this](std::uint64_t line, const JobResult& result) { return take(line, result); });
-  return loop.run({&submitter, &wait_->reader()},
+  return loop.run({&submitter, &room, &wait_->reader()},
                   [&] { return submitter.done() && wait_->done(); });
 }
 
@@ -201,7 +236,8 @@ void SubmitRun::summary() const {
                  wide(refused_ - errors_shown));
   }
   std::fprintf(stderr, "%llu jobs submitted (%llu known already), %llu lines refused; batch %s\n",
-               wide(submitted_), wide(known_), wide(refused_), input_->batch().c_str());
+               wide(submitted_), wide(known_), wide(refused_),
+               printable_name(input_->batch()).c_str());
   if (warned_ > 0) {
     std::fprintf(stderr, "%llu %s\n", wide(warned_),
                  warned_ == 1 ? "line has a warning" : "lines have warnings");
@@ -211,7 +247,7 @@ void SubmitRun::summary() const {
   } else if (submitted_ > 0) {
     const std::string batch = other_batch_ ? "" : " --batch " + input_->batch();
     std::fprintf(stderr, "Read the results with: millrace results %s%s --follow\n",
-                 flags_.stream.c_str(), batch.c_str());
+                 printable_name(flags_.stream).c_str(), printable_name(batch).c_str());
   }
   if (other_batch_ || (other_stream_ && !flags_.wait)) {
     std::fprintf(stderr, "Lines that name a batch or a stream of their own are in that one\n");

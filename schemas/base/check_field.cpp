@@ -69,8 +69,15 @@ Status check_value(const std::string& field, const std::string& text, const Labe
     return fail(Code::invalid_value, field + " is empty", "give a text, or leave it out");
   }
   MILLRACE_TRY(check_size(field, text.size(), "bytes", form.most_bytes));
-  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-  if (std::ranges::none_of(text, control)) return {};
+  // Those from U+0080 to U+009F, which terminals obey too, begin with C2 in UTF-8.
+  bool control = false;
+  unsigned char before = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    control |= byte < 0x20 || byte == 0x7F || (before == 0xC2 && byte < 0xA0);
+    before = byte;
+  }
+  if (!control) return {};
   return fail(Code::invalid_value, field + " holds a control character", "take it out");
 }
 
