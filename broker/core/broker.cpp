@@ -293,6 +293,7 @@ void Broker::expire(const std::string& tenant) {
     out_.counters().expired += r->ended.size();
     for (const auto& ended : r->ended) doorbell_.written(ended);
     reclaimer_.revoke(r->leases);
+    if (!r->leases.empty()) dispatcher_.lease_ended(tenant);
     if (r->more) expire(tenant);
   });
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "broker/core/tenant_limits.hpp"
 #include "broker/ledger/retention.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/keys/grants.hpp"
@@ -31,6 +32,7 @@ struct CoreConfig {
   // The keys that may connect, and what each may do. None: there are no keys, and every peer is the
   // local user, who may do everything as the default tenant.
   std::optional<std::vector<Grant>> grants;
+  TenantTable tenants;  // what each tenant may use
 
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;

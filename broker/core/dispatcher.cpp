@@ -14,8 +14,15 @@ bool serves_any(const Engine& engine, const std::vector<SuspectQueue>& queues) {
 }  // namespace
 
 void Dispatcher::work_arrived(const std::string& tenant) {
-  ++queues_[tenant].work;
+  Queues& queues = queues_[tenant];
+  ++queues.work;
+  queues.at_limit = false;
   offer_all();
+}
+
+void Dispatcher::lease_ended(const std::string& tenant) {
+  const auto found = queues_.find(tenant);
+  if (found != queues_.end() && found->second.at_limit) work_arrived(tenant);
 }
 
 void Dispatcher::suspects_arrived(const std::string& tenant) {
@@ -48,6 +55,7 @@ bool Dispatcher::may_have(const Engine& engine, const std::string& tenant, Claim
   const auto found = queues_.find(tenant);
   if (found == queues_.end() || !engine.works_for(tenant)) return false;
   const Queues& queues = found->second;
+  if (queues.at_limit) return false;
   const auto searched = engine.searched.find(tenant);
   const auto seen = searched == engine.searched.end() ? Engine::Searched{} : searched->second;
   switch (from) {
@@ -73,6 +81,15 @@ const std::string* Dispatcher::next_tenant(const Engine& engine, ClaimFrom from)
   return nullptr;
 }
 
+// The tenants that may have jobs for the engine.
+std::vector<const std::string*> Dispatcher::waiting(const Engine& engine) const {
+  std::vector<const std::string*> out;
+  for (const auto& [tenant, queues] : queues_) {
+    if (may_have(engine, tenant, ClaimFrom::jobs)) out.push_back(&tenant);
+  }
+  return out;
+}
+
 void Dispatcher::offer(Engine& engine) {
   if (!can_claim(engine)) return;
   if (engine.leases.empty()) {
@@ -85,19 +102,19 @@ void Dispatcher::offer(Engine& engine) {
     const auto* tenant = next_tenant(engine, ClaimFrom::groups);
     if (tenant != nullptr) return claim(engine, *tenant, ClaimFrom::groups);
   }
-  const auto* tenant = next_tenant(engine, ClaimFrom::jobs);
-  if (tenant != nullptr) claim(engine, *tenant, ClaimFrom::jobs);
+  const auto tenants = waiting(engine);
+  if (tenants.size() == 1) return claim(engine, *tenants.front(), ClaimFrom::jobs);
+  if (tenants.size() > 1) claim_shared(engine, tenants);
 }
 
-std::uint32_t Dispatcher::wanted_jobs(const Engine& engine, const std::string& tenant,
-                                      ClaimFrom from) const {
+std::uint32_t Dispatcher::wanted_jobs(const Engine& engine, ClaimFrom from) const {
   std::uint32_t share = engine.credit;
   if (from == ClaimFrom::jobs) {
     // Engines that want work at the same time share it, so that none takes all of a short queue.
     const auto rivals =
         std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
           return item.second.profile.facts.model == engine.profile.facts.model &&
-                 may_have(item.second, tenant, from) && can_claim(item.second);
+                 can_claim(item.second) && !waiting(item.second).empty();
         });
     const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
     share = (engine.credit + sharing - 1) / sharing;
@@ -106,19 +123,43 @@ std::uint32_t Dispatcher::wanted_jobs(const Engine& engine, const std::string& t
   return std::min({share, room, config_.jobs_per_claim});
 }
 
-void Dispatcher::claim(Engine& engine, const std::string& tenant, ClaimFrom from) {
+// What every claim of an engine has in common.
+Claim Dispatcher::claim_for(const Engine& engine, ClaimFrom from) const {
   Claim claim;
-  claim.tenant = tenant;
   claim.engine = engine.id;
   claim.model = engine.profile.facts.model;
   claim.kv = engine.kv_names;
   claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
   claim.from = from;
-  claim.max_jobs = wanted_jobs(engine, tenant, from);
-  engine.claiming = true;
+  claim.max_jobs = wanted_jobs(engine, from);
+  return claim;
+}
+
+void Dispatcher::claim(Engine& engine, const std::string& tenant, ClaimFrom from) {
+  Claim claim = claim_for(engine, from);
+  claim.tenant = tenant;
+  claim.max_leased = limits_of(config_.tenants, tenant).leases;
   engine.claimed_last = tenant;
   const Queues& queues = queues_[tenant];
-  Search search{engine.id, tenant, from, from == ClaimFrom::jobs ? queues.work : queues.suspects};
+  ask(engine,
+      {engine.id, from, {{tenant, from == ClaimFrom::jobs ? queues.work : queues.suspects}}},
+      std::move(claim));
+}
+
+void Dispatcher::claim_shared(Engine& engine, std::span<const std::string* const> tenants) {
+  ClaimShared claim{claim_for(engine, ClaimFrom::jobs)};
+  Search search{engine.id, ClaimFrom::jobs, {}};
+  search.share = &shares_[engine.profile.facts.model];
+  search.share->divide(tenants, config_.tenants, claim);
+  search.shares = claim.shares;
+  for (const TenantShare& share : claim.shares) {
+    search.tenants.push_back({share.tenant, queues_[share.tenant].work});
+  }
+  ask(engine, std::move(search), std::move(claim));
+}
+
+void Dispatcher::ask(Engine& engine, Search search, Operation claim) {
+  engine.claiming = true;
   out_.ask_one(std::move(claim), [this, search = std::move(search)](Result<Reply> reply) {
     claimed(search, std::move(reply));
   });
@@ -129,22 +170,35 @@ void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
   if (engine != nullptr) engine->claiming = false;
   auto* got = reply_as<ClaimReply>(reply);
   if (got == nullptr) {
-    // The next sweep raises the generation and so claims again.
-    if (engine != nullptr) engine->searched[search.tenant].work = queues_[search.tenant].work;
+    // The next sweep raises the generations and so claims again.
+    for (const auto& [tenant, generation] : search.tenants) {
+      if (engine != nullptr) engine->searched[tenant].work = queues_[tenant].work;
+    }
     return out_.note(NoteLevel::error, "claiming jobs failed: " + reply_error(reply).text());
   }
   for (const auto& ended : got->ended) doorbell_.written(ended);
+  settle(search, *got, engine);
   const bool wanted = engine != nullptr && engine->peer && !engine->hung && open_;
   if (!wanted) return return_unsent(search.engine, got->jobs);
-  if (!got->jobs.empty()) {
-    send(*engine, std::move(got->jobs));
-  } else {
-    Engine::Searched& seen = engine->searched[search.tenant];
+  if (!got->jobs.empty()) send(*engine, std::move(got->jobs));
+  offer(*engine);
+}
+
+// Notes what a claim took of the tenants' shares and leases, and for whom it found nothing more.
+void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* engine) {
+  if (search.share != nullptr) search.share->settle(search.shares, got);
+  for (std::size_t i = 0; i < search.tenants.size(); ++i) {
+    const auto& [tenant, generation] = search.tenants[i];
+    const bool shared = search.share != nullptr;
+    const bool at_limit = shared ? got.shares[i].at_limit : got.at_limit;
+    const bool nothing = shared ? got.shares[i].exhausted : got.jobs.empty();
+    queues_[tenant].at_limit = at_limit;
+    if (engine == nullptr || at_limit || !nothing) continue;
+    Engine::Searched& seen = engine->searched[tenant];
     (search.from == ClaimFrom::jobs       ? seen.work
      : search.from == ClaimFrom::suspects ? seen.suspects
-                                          : seen.groups) = search.generation;
+                                          : seen.groups) = generation;
   }
-  offer(*engine);
 }
 
 void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
@@ -179,12 +233,13 @@ void Dispatcher::return_unsent(const std::string& engine, const std::vector<Clai
   const bool suspects =
       std::any_of(jobs.begin(), jobs.end(), [](const ClaimedJob& job) { return job.suspect; });
   for (const auto& job : jobs) give.leases.push_back(job.lease);
-  const std::string tenant = jobs.front().tenant;  // a claim is for one tenant
-  out_.ask_one(std::move(give), [this, suspects, tenant](Result<Reply> reply) {
+  out_.ask_one(std::move(give), [this, suspects](Result<Reply> reply) {
     if (auto* r = reply_as<GiveBackReply>(reply)) {
       for (const auto& ended : r->ended) doorbell_.written(ended);
-      if (suspects) suspects_arrived(tenant);
-      work_arrived(tenant);
+      for (const std::string& tenant : r->tenants) {
+        if (suspects) suspects_arrived(tenant);
+        work_arrived(tenant);
+      }
     } else {
       out_.note(NoteLevel::error, "giving leases back failed: " + reply_error(reply).text());
     }
@@ -208,7 +263,10 @@ void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
   }
   reserve_one(std::move(overdue));
   for (const TenantInfo& tenant : tenants) {
-    if (tenant.queued > 0) ++queues_[tenant.tenant].work;
+    if (tenant.queued == 0) continue;
+    Queues& queues = queues_[tenant.tenant];
+    ++queues.work;
+    queues.at_limit = false;  // leases may have ended at another broker
   }
   offer_all();
 }

@@ -1,8 +1,10 @@
 #pragma once
 // Hands jobs to engines, as many as their credit allows. Each hand-out is a claim in the ledger for
-// one tenant; the jobs of its reply are sent as leases. An engine that works for several tenants
-// claims for them in turn. Where a claim found nothing, the engine claims for that tenant again
-// when its generation has grown: when jobs were queued.
+// one tenant, or for all that wait, where the engine works for every tenant: they share what the
+// engines of one model take (fair_share.hpp). The jobs of the reply are sent as leases. Where a
+// claim found nothing, the engine claims for that tenant again when its generation has grown: when
+// jobs were queued. A tenant that holds as many leases as it may gets none until one of them has
+// ended.
 //
 // An engine that holds nothing gets suspects first: one group of them, and then other jobs beside
 // it, unless the suspect has to run alone. An engine at work gets a group only where suspects have
@@ -10,11 +12,14 @@
 // alone and has waited for suspect_wait_ms, one engine is kept free. Thread safety: none.
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
+#include "broker/core/fair_share.hpp"
 #include "broker/core/outbox.hpp"
 
 namespace millrace::broker {
@@ -31,6 +36,7 @@ class Dispatcher {
   void work_arrived(const std::string& tenant);
   void suspects_arrived(const std::string& tenant);  // the same for suspects
   void offer(Engine& engine);  // hands out what the engine's state and credit allow
+  void lease_ended(const std::string& tenant);
   // Takes what all queues hold; may keep an engine free for a suspect that waits long. Claims again
   // where jobs are queued: another broker on this ledger may have queued them.
   void count(const std::vector<TenantInfo>& tenants);
@@ -41,24 +47,32 @@ class Dispatcher {
     std::uint64_t work = 0, suspects = 0;
     std::uint64_t suspects_counted = 0;
     std::int64_t suspects_raised_us = 0;
+    bool at_limit = false;                     // it holds as many leases as it may
     std::vector<SuspectQueue> overdue_groups;  // at the last count
   };
   struct Overdue {  // suspects that have to run alone and wait too long
     std::string tenant, model, kv;
   };
   struct Search {  // a claim on its way
-    std::string engine, tenant;
+    std::string engine;
     ClaimFrom from = ClaimFrom::jobs;
-    std::uint64_t generation = 0;
+    std::vector<std::pair<std::string, std::uint64_t>> tenants;  // with their generations
+    FairShare* share = nullptr;                                  // null: one tenant waits alone
+    std::vector<TenantShare> shares{};
   };
 
   void offer_all();
   bool can_claim(const Engine& engine) const;
   bool may_have(const Engine& engine, const std::string& tenant, ClaimFrom from) const;
   const std::string* next_tenant(const Engine& engine, ClaimFrom from) const;
-  std::uint32_t wanted_jobs(const Engine& engine, const std::string& tenant, ClaimFrom from) const;
+  std::vector<const std::string*> waiting(const Engine& engine) const;
+  std::uint32_t wanted_jobs(const Engine& engine, ClaimFrom from) const;
+  Claim claim_for(const Engine& engine, ClaimFrom from) const;
   void claim(Engine& engine, const std::string& tenant, ClaimFrom from);
+  void claim_shared(Engine& engine, std::span<const std::string* const> tenants);
+  void ask(Engine& engine, Search search, Operation claim);
   void claimed(const Search& search, Result<Reply> reply);
+  void settle(const Search& search, const ClaimReply& got, Engine* engine);
   void send(Engine& engine, std::vector<ClaimedJob> jobs);
   void return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs);
   void count_suspects(const TenantInfo& tenant, std::vector<Overdue>& overdue);
@@ -69,7 +83,8 @@ class Dispatcher {
   EngineTable& engines_;
   Doorbell& doorbell_;
   bool open_ = false;
-  std::map<std::string, Queues> queues_;  // by tenant
+  std::map<std::string, Queues> queues_;     // by tenant
+  std::map<std::string, FairShare> shares_;  // by model, of the engines for every tenant
 };
 
 }  // namespace millrace::broker

@@ -213,6 +213,7 @@ void Engines::finished(const std::string& name, std::uint64_t id,
       answer.committed.push_back(leases[i]);
       remember({name, leases[i]});
       doorbell_.written(*r);
+      dispatcher_.lease_ended(r->tenant);
       continue;
     }
     const auto error = reply_error(replies[i]);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "broker/core/job_cost.hpp"
 #include "broker/core/results.hpp"
 #include "broker/core/waiting.hpp"
 #include "schemas/base/kv_policy.hpp"
@@ -42,6 +43,7 @@ JobColumns columns_of(const Body& job, bool match_kv) {
   if (!decoded) return {};
   JobColumns columns;
   columns.labels = labels_of(*decoded);
+  columns.cost_tokens = job_cost_tokens(decoded->job);
   const auto& kv = decoded->job.request.kv;
   if (kv && match_kv) columns.kv = canonical_kv(*kv).value_or("");
   return columns;
@@ -96,6 +98,7 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
   operation.body_hash = canonical_hash(body);
   operation.id = job.id.empty() ? operation.body_hash : job.id;
   operation.labels = labels_of(decoded);
+  operation.cost_tokens = job_cost_tokens(job);
   operation.custom_id = std::move(job.custom_id);
   operation.model = std::move(job.model);
   operation.stream = std::move(job.stream);
@@ -142,6 +145,7 @@ void Submissions::begin(const Asker& asker, Submit submit) {
   pending->asker = asker;
   pending->items.resize(submit.jobs.size());
   pending->answers.resize(submit.jobs.size());
+  const std::uint64_t max_queued = limits_of(config_.tenants, asker.tenant).queued;
   struct {
     std::string model, kv, waits;
   } last;  // of the previous job: most jobs of a message ask for the same
@@ -156,6 +160,7 @@ void Submissions::begin(const Asker& asker, Submit submit) {
       pending->refuse(i, std::move(item.error()));
       continue;
     }
+    item->operation->max_queued = max_queued;
     pending->answers[i].job = item->operation->id;
     const SubmitJob& job = *item->operation;
     if (i == 0 || job.model != last.model || job.kv != last.kv) {

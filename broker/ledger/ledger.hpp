@@ -41,8 +41,8 @@ inline constexpr const char* default_tenant = "default";
 // ---- operations
 // ----------------------------------------------------------------------------------
 // Stores a new job. Idempotent by (tenant, id): a job that is stored already gets its answer even
-// on a full disk. Refused: conflict (another hash under a known id), disk_full, overloaded
-// (limits::queued_jobs).
+// on a full disk. Refused: conflict (another hash under a known id), disk_full, overloaded (the
+// tenant has max_queued jobs in its queues).
 struct SubmitJob {
   std::string tenant, id;
   std::string hash;  // job_hash
@@ -52,7 +52,10 @@ struct SubmitJob {
   std::uint32_t priority = limits::priority_default;
   std::uint32_t max_attempts = limits::max_attempts_default;
   std::optional<std::int64_t> deadline_us;
-  std::string kv;           // canonical KV policy wanted (schemas/base/kv_policy.hpp); empty: any
+  std::string kv;  // canonical KV policy wanted (schemas/base/kv_policy.hpp); empty: any
+  std::uint64_t cost_tokens =
+      1;  // what it takes of an engine, as far as it is known before it runs
+  std::uint64_t max_queued = limits::queued_jobs;
   Body labels{};            // what only the published result repeats; `publish` reads it
   std::string body_hash{};  // canonical_hash, for the comparison with jobs of hash version 1
 };
@@ -96,6 +99,7 @@ using Publish = std::function<Published(const EndingJob& job, const Outcome& out
 struct JobColumns {
   std::string kv;
   Body labels;
+  std::uint64_t cost_tokens = 1;
 };
 using ReadColumns = std::function<JobColumns(const Body& job)>;
 
@@ -118,7 +122,9 @@ constexpr bool runs_alone(std::uint32_t among) {
 
 // Hands out queued jobs of model `model` or "*" that want no KV policy or one of `kv`: lowest
 // priority number first, then in order of submission. A claim of suspects hands out jobs of one
-// incident only. Jobs past their deadline are skipped (see ExpireJobs).
+// incident only. Jobs past their deadline are skipped (see ExpireJobs). It ends with the job whose
+// cost makes the sum reach max_tokens, and where the tenant has max_leased jobs leased.
+inline constexpr std::uint64_t any_tokens = UINT64_MAX;
 struct Claim {
   std::string tenant, engine, model;
   std::uint32_t max_jobs = 0;
@@ -126,6 +132,23 @@ struct Claim {
   ClaimFrom from = ClaimFrom::jobs;
   std::uint64_t max_bytes = limits::lease_bytes;  // of bodies; the first job may exceed it
   std::vector<std::string> kv{};                  // canonical names, each once
+  std::uint64_t max_tokens = any_tokens;
+  std::uint32_t max_leased = 0;  // of the tenant, by all engines; 0: no limit
+};
+// What a tenant may take in its turns of a claim.
+struct TenantShare {
+  std::string tenant;
+  std::int64_t deficit_tokens = 0;  // left of its turn, or taken too much in the turn before
+  std::int64_t quantum_tokens = 1;  // each of its turns adds this much; at least 1
+  std::uint32_t max_leased = 0;     // as in Claim
+};
+// A claim for several tenants, by weighted deficit round robin: `shares` stand in place of `tenant`
+// and the limits of one tenant. The first one begins its turn, or goes on with it. A turn ends with
+// the job that uses up its tokens, and what this job costs beyond them counts in the tenant's next
+// turn. A tenant without jobs for the claim has no turn.
+struct ClaimShared : Claim {
+  std::vector<TenantShare> shares{};
+  bool goes_on = false;  // the first one's turn has begun
 };
 struct ClaimedJob {
   LeaseId lease = 0;  // never used before in this ledger
@@ -137,10 +160,20 @@ struct ClaimedJob {
   bool alone = false;  // the engine may run nothing else meanwhile
   Body body;
   std::string custom_id{}, stream{};
+  std::uint64_t cost_tokens = 1;
+};
+struct TakenShare {
+  std::uint64_t tokens = 0;
+  std::int64_t turns = 0;  // that it began
+  bool exhausted = false;  // the tenant has no more jobs that the claim may have
+  bool at_limit = false;   // as in ClaimReply
 };
 struct ClaimReply {
   std::vector<ClaimedJob> jobs;
-  std::vector<FinishReply> ended;  // jobs whose stored body is damaged: failed, ledger_corrupt
+  std::vector<TakenShare> shares{};  // of ClaimShared, in its order
+  std::size_t turn = 0;              // the share whose turn it is now
+  bool at_limit = false;             // max_leased allows the tenant no more leases
+  std::vector<FinishReply> ended;    // jobs whose stored body is damaged: failed, ledger_corrupt
 };
 
 // Extends leases to `until_us`.
@@ -301,10 +334,11 @@ struct ListTenantsReply {
   std::vector<TenantInfo> tenants;
 };
 
-using Operation = std::variant<SubmitJob, Claim, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
-                               CancelJobs, RetryJobs, ReadStream, ListStreams, GetStream,
-                               MoveCursor, ListCursors, RemoveCursor, TrimStream, RemoveStream,
-                               KeepStream, Retain, Append, GetJob, Count, ListTenants>;
+using Operation =
+    std::variant<SubmitJob, Claim, ClaimShared, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
+                 CancelJobs, RetryJobs, ReadStream, ListStreams, GetStream, MoveCursor, ListCursors,
+                 RemoveCursor, TrimStream, RemoveStream, KeepStream, Retain, Append, GetJob, Count,
+                 ListTenants>;
 using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
                            FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
                            ListStreamsReply, StreamReply, MoveCursorReply, ListCursorsReply,

@@ -37,6 +37,7 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
   job.stream = op.stream;
   job.batch = op.batch;
   job.kv = op.kv;
+  job.cost_tokens = op.cost_tokens;
   job.labels = op.labels;
   job.priority = op.priority;
   job.max_attempts = op.max_attempts;
@@ -123,8 +124,8 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
   while (!submits.empty() && records_.status()) {
     // The next jobs of one tenant, as many as its queue has room for if all of them are new.
     const auto& first = std::get<SubmitJob>(submits.front());
-    const std::uint64_t queued = transitions_.queued_of(first.tenant);
-    if (queued >= options_.max_queued_jobs) {
+    const std::uint64_t queued = transitions_.count_of(first.tenant, JobState::queued);
+    if (queued >= first.max_queued) {
       auto known = answer_known(first);
       replies.push_back(known ? *std::move(known) : refuse_overloaded(queued));
       submits = submits.subspan(1);
@@ -133,7 +134,8 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
     std::vector<NewJob> jobs;
     for (const Operation& operation : submits) {
       const auto& op = std::get<SubmitJob>(operation);
-      if (op.tenant != first.tenant || jobs.size() >= options_.max_queued_jobs - queued) break;
+      const bool alike = op.tenant == first.tenant && op.max_queued == first.max_queued;
+      if (!alike || jobs.size() >= first.max_queued - queued) break;
       jobs.push_back({record_of(op, transitions_.now_us()), &op.body});
     }
     records_.store_new(jobs);
@@ -151,32 +153,51 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
   }
 }
 
-void LedgerRules::hand_out(ClaimableJob next, const Claim& op, ClaimReply& reply) {
+// Hands out one job, or fails it where its body is damaged. False: the claim has no room for it.
+bool LedgerRules::hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, ClaimReply& reply) {
   JobRecord& job = next.job;
+  if (!next.body) {
+    reply.ended.push_back(transitions_.end_here(job, JobState::failed, Code::ledger_corrupt));
+    return true;
+  }
+  if (!room.take(next.body->size(), job.cost_tokens)) return false;
   const bool alone = job.suspicion && runs_alone(job.among());
   const LeaseId lease = transitions_.hand_out(job, op, alone);
   reply.jobs.push_back({lease, op.tenant, job.job, job.attempts, job.submitted_us, job.deadline_us,
                         job.suspicion.has_value(), alone, *std::move(next.body), job.custom_id,
-                        job.stream});
+                        job.stream, job.cost_tokens});
+  return !room.used_up();
+}
+
+// Returns whether these are all jobs that the claim may have.
+bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
+  auto found = records_.claimable(op, 0, transitions_.now_us());
+  for (ClaimableJob& next : found) {
+    if (!hand_out(std::move(next), op, room, reply)) return false;
+  }
+  return found.size() < op.max_jobs;
+}
+
+// Hands out jobs of one tenant, at most as many as it may hold.
+LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
+  Claim allowed = op;
+  const std::size_t before = reply.jobs.size();
+  if (op.max_leased != 0) {
+    const std::uint64_t leased = transitions_.count_of(op.tenant, JobState::leased);
+    const std::uint64_t left = op.max_leased - std::min<std::uint64_t>(leased, op.max_leased);
+    allowed.max_jobs = static_cast<std::uint32_t>(std::min<std::uint64_t>(op.max_jobs, left));
+  }
+  const bool all = op.from == ClaimFrom::jobs ? claim_jobs(allowed, room, reply)
+                                              : claim_suspects(allowed, room, reply);
+  const bool at_limit =
+      allowed.max_jobs < op.max_jobs && reply.jobs.size() - before == allowed.max_jobs;
+  return {all || at_limit, at_limit};
 }
 
 Result<Reply> LedgerRules::carry_out(const Claim& op) {
   ClaimReply reply;
-  if (op.from != ClaimFrom::jobs) {
-    claim_suspects(op, reply);
-    return reply;
-  }
-  std::uint64_t bytes = 0;
-  for (ClaimableJob& next : records_.claimable(op, 0, transitions_.now_us())) {
-    if (!next.body) {
-      reply.ended.push_back(
-          transitions_.end_here(next.job, JobState::failed, Code::ledger_corrupt));
-      continue;
-    }
-    bytes += next.body->size();
-    if (!reply.jobs.empty() && bytes > op.max_bytes) break;
-    hand_out(std::move(next), op, reply);
-  }
+  ClaimRoom room(op);
+  reply.at_limit = claim(op, room, reply).at_limit;
   return reply;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "broker/ledger/ledger.hpp"
+#include "broker/ledger/queues.hpp"
 #include "broker/ledger/records.hpp"
 #include "broker/ledger/transitions.hpp"
 
@@ -20,7 +21,6 @@ namespace millrace::broker {
 
 struct RulesOptions {
   Publish publish;  // required
-  std::uint64_t max_queued_jobs = limits::queued_jobs;
 };
 
 // Why operations are refused before they are tried: a full disk.
@@ -52,6 +52,7 @@ class LedgerRules {
   void finish(std::span<const Operation> ends, Replies& replies);
 
   Result<Reply> carry_out(const Claim& op);
+  Result<Reply> carry_out(const ClaimShared& op);
   Result<Reply> carry_out(const Renew& op);
   Result<Reply> carry_out(const GiveBack& op);
   Result<Reply> carry_out(const FindLapsed& op);
@@ -75,8 +76,14 @@ class LedgerRules {
 
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);
-  void hand_out(ClaimableJob next, const Claim& op, ClaimReply& reply);
-  void claim_suspects(const Claim& op, ClaimReply& reply);
+  struct Claimed {
+    bool all = false;       // the tenant has no more jobs that the claim may have
+    bool at_limit = false;  // because it holds as many leases as it may
+  };
+  Claimed claim(const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  bool claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  bool hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, ClaimReply& reply);
   void give_back(JobRecord& job, bool proven, GiveBackReply& reply);
   void close_incident(std::uint64_t incident, GiveBackReply& reply);
   void cancel(JobRecord& job, CancelReply& reply);

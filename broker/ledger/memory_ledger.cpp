@@ -57,7 +57,7 @@ std::unique_ptr<LedgerStore> make_memory_handle(std::shared_ptr<MemoryStore> sto
 }
 
 std::unique_ptr<Ledger> make_memory_ledger(std::shared_ptr<MemoryStore> store) {
-  RulesOptions options{store->options.publish, store->options.max_queued_jobs};
+  RulesOptions options{store->options.publish};
   return make_stored_ledger(make_memory_handle(std::move(store)), std::move(options));
 }
 

@@ -18,7 +18,6 @@ class MemoryStore;
 struct MemoryStoreOptions {
   Publish publish;    // required
   std::string epoch;  // empty: a random one
-  std::uint64_t max_queued_jobs = limits::queued_jobs;
 };
 
 std::shared_ptr<MemoryStore> make_memory_store(MemoryStoreOptions options);

@@ -1,6 +1,6 @@
 #pragma once
-// Lists the queues that serve a claim: jobs of the engine's model and of "*", each without a KV
-// policy and with each policy that the engine runs. Thread safety: pure functions.
+// What a claim may take: its queues, and how much of them. Thread safety: plain values and pure
+// functions.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -18,6 +18,8 @@ struct QueueName {  // points into the claim, which must outlive it
   const std::string* kv;
 };
 
+// The queues that serve a claim: jobs of the engine's model and of "*", each without a KV policy
+// and with each policy that the engine runs.
 inline std::vector<QueueName> queues_of(const Claim& claim) {
   static const std::string any_model = "*", any_kv;
   std::vector<QueueName> out;
@@ -28,5 +30,34 @@ inline std::vector<QueueName> queues_of(const Claim& claim) {
   }
   return out;
 }
+
+// The room that a claim has for bodies and costs.
+class ClaimRoom {
+ public:
+  explicit ClaimRoom(const Claim& claim)
+      : max_bytes_(claim.max_bytes), max_tokens_(claim.max_tokens) {}
+  // Begins to count tokens anew, for the next tenant of the claim.
+  void allow_tokens(std::uint64_t max_tokens) {
+    max_tokens_ = max_tokens;
+    tokens_ = 0;
+  }
+  // Takes one job. False: there is no room for it; the first one may be larger than the room.
+  bool take(std::uint64_t bytes, std::uint64_t cost_tokens) {
+    full_ = full_ || (bytes_ > 0 && bytes_ + bytes > max_bytes_);
+    if (full_) return false;
+    bytes_ += bytes;
+    tokens_ += cost_tokens;
+    full_ = bytes_ > max_bytes_;
+    return true;
+  }
+  bool full() const { return full_; }  // of bytes
+  bool used_up() const { return full_ || tokens_ >= max_tokens_; }
+  std::uint64_t tokens() const { return tokens_; }
+
+ private:
+  std::uint64_t max_bytes_, max_tokens_;
+  std::uint64_t bytes_ = 0, tokens_ = 0;
+  bool full_ = false;
+};
 
 }  // namespace millrace::broker

@@ -87,14 +87,14 @@ std::vector<std::optional<LeasedJob>> Records::find_leased(std::span<const Lease
 std::vector<ClaimableJob> Records::claimable(const Claim& claim, std::uint32_t among,
                                              std::int64_t now_us) {
   std::vector<ClaimableJob> out;
-  std::uint64_t bytes = 0;
+  ClaimRoom room(claim);
   for (const std::string& id : next_queued(*this, claim, among, now_us)) {
     auto job = known_job(claim.tenant, id);
     if (!job) break;
     auto body = find_body(*job);
-    if (body) bytes += body->size();
+    const bool fits = room.take(body ? body->size() : 0, job->cost_tokens);
     out.push_back({*std::move(job), std::move(body)});
-    if (bytes > claim.max_bytes) break;
+    if (!fits || room.used_up()) break;
   }
   return out;
 }

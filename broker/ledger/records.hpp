@@ -32,13 +32,14 @@ struct Suspicion {
   std::uint32_t among = 1;     // how many jobs are suspected together, this one included
 };
 
-// A job without its body. The members of the first two lines never change; a job is found by tenant
-// and id, and its body by tenant and sequence.
+// A job without its body. The members before `state` never change; a job is found by tenant and
+// id, and its body by tenant and sequence.
 struct JobRecord {
   std::string tenant, job, hash, custom_id, model, stream, batch, kv;
   Body labels;
   int hash_version = 0;
   std::uint32_t priority = 0, max_attempts = 0;
+  std::uint64_t cost_tokens = 1;
   std::optional<std::int64_t> deadline_us;
   std::uint64_t sequence = 0;  // order of submission
   std::int64_t submitted_us = 0;
@@ -226,8 +227,8 @@ class Records {
   // The leases with their jobs, in order; none where there is no such lease.
   virtual std::vector<std::optional<LeasedJob>> find_leased(std::span<const LeaseId> leases);
   // The jobs of these queues that a claim may hand out, in order, without those past their
-  // deadline. It ends with the job whose body makes the sum larger than the claim's max_bytes, and
-  // after claim_overscan jobs past their deadline.
+  // deadline. It ends with the job whose body makes the sum larger than the claim's max_bytes or
+  // whose cost makes it reach max_tokens, and after claim_overscan jobs past their deadline.
   virtual std::vector<ClaimableJob> claimable(const Claim& claim, std::uint32_t among,
                                               std::int64_t now_us);
   // Moves the ends of those leases that `engine` holds.

@@ -77,7 +77,7 @@ void SqliteRecords::store_new(std::span<NewJob> jobs) {
     r.sequence = static_cast<std::uint64_t>(next_sequence_);
     insert_new_job_.run(r.tenant, r.job, r.hash, r.hash_version, r.custom_id, r.model, r.stream,
                         r.batch, r.priority, r.max_attempts, r.deadline_us, r.sequence,
-                        r.submitted_us, r.kv, Blob{r.labels});
+                        r.submitted_us, r.kv, Blob{r.labels}, r.cost_tokens);
     if (insert_new_job_.changes() == 0) continue;
     ++next_sequence_;
     counters_changed_ = true;
@@ -143,7 +143,7 @@ std::vector<std::string> SqliteRecords::next_queued(const Claim& claim, std::uin
 std::vector<ClaimableJob> SqliteRecords::claimable(const Claim& claim, std::uint32_t among,
                                                    std::int64_t now_us) {
   std::vector<ClaimableJob> out;
-  std::uint64_t bytes = 0;
+  ClaimRoom room(claim);
   Statement& s = select_claimable_;
   for (const std::string& id : next_queued(claim, among, now_us)) {
     if (!s.run(claim.tenant, id)) {
@@ -153,9 +153,9 @@ std::vector<ClaimableJob> SqliteRecords::claimable(const Claim& claim, std::uint
     auto job = read_job(s, 2, claim.tenant, id);
     if (!job) break;
     auto body = sound_body(s, 0, job->sequence);
-    if (body) bytes += body->size();
+    const bool fits = room.take(body ? body->size() : 0, job->cost_tokens);
     out.push_back({*std::move(job), std::move(body)});
-    if (bytes > claim.max_bytes) break;
+    if (!fits || room.used_up()) break;
   }
   return out;
 }

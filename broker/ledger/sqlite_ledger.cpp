@@ -153,7 +153,7 @@ Status SqliteStore::fold_log(bool resting) {
 }
 
 RulesOptions rules_of(const SqliteLedgerOptions& options) {
-  return {options.publish, options.max_queued_jobs};
+  return {options.publish};
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ namespace millrace::broker {
 struct SqliteLedgerOptions {
   Publish publish;           // required
   ReadColumns read_columns;  // required for a ledger of an earlier version that holds jobs
-  std::uint64_t max_queued_jobs = limits::queued_jobs;
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
   // Under load a checkpoint runs each time the write-ahead log has grown by this many pages: few
   // enough not to delay the commits behind it for long, enough to write a busy page once for many

@@ -11,11 +11,12 @@ namespace {
   "j.hash, j.hash_version, j.custom_id, j.model, j.stream, j.batch, j.priority, "                \
   "j.max_attempts, j.deadline_us, j.sequence, j.submitted_us, j.state, j.attempts, "             \
   "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels, j.incident, j.among, " \
-  "j.ended_us"
-#define JOB_INSERT                                                                          \
-  "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, batch, "    \
-  "priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, labels) VALUES " \
-  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15)"
+  "j.ended_us, j.cost_tokens"
+#define JOB_INSERT                                                                       \
+  "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, batch, " \
+  "priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, labels, "     \
+  "cost_tokens) VALUES "                                                                 \
+  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16)"
 #define LEASE_COLUMNS "l.lease, l.tenant, l.job, l.engine, l.until_us, l.alone"
 // read_stream in sqlite_streams.cpp reads these.
 #define STREAM_COLUMNS "s.first, s.high, s.oldest, s.bytes, s.age_us, s.max_bytes, s.cursor_age_us"
@@ -203,6 +204,7 @@ std::optional<JobRecord> SqliteRecords::read_job(const Statement& row, int colum
   out.kv = row.text(column + 18);
   out.labels = Body(row.bytes(column + 19));
   out.ended_us = row.optional_integer(column + 22);
+  out.cost_tokens = static_cast<std::uint64_t>(row.integer(column + 23));
   return out;
 }
 
@@ -217,7 +219,7 @@ void SqliteRecords::insert_job(JobRecord& job, const Body& body) {
   counters_changed_ = true;
   insert_job_.run(job.tenant, job.job, job.hash, job.hash_version, job.custom_id, job.model,
                   job.stream, job.batch, job.priority, job.max_attempts, job.deadline_us,
-                  job.sequence, job.submitted_us, job.kv, Blob{job.labels});
+                  job.sequence, job.submitted_us, job.kv, Blob{job.labels}, job.cost_tokens);
   insert_body(job, body);
 }
 

@@ -247,6 +247,18 @@ Status create_version_5(Database& database, const MigrationInput&) {
       "CREATE INDEX jobs_of_incident ON jobs (incident, sequence) WHERE incident <> 0;");
 }
 
+// Version 6 adds what a job takes of an engine.
+Status create_version_6(Database& database, const MigrationInput& with) {
+  MILLRACE_TRY(
+      database.execute("ALTER TABLE jobs ADD COLUMN cost_tokens INTEGER NOT NULL DEFAULT 1"));
+  Statement update(database, "UPDATE jobs SET cost_tokens = ?3 WHERE tenant = ?1 AND job = ?2");
+  const auto set_cost = [&](const std::string& tenant, const std::string& job,
+                            const JobColumns& columns) {
+    update.run(tenant, job, columns.cost_tokens);
+  };
+  return fill_column(database, with.read_columns, set_cost);
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -266,8 +278,9 @@ Status check_results(Database& database, int found) {
 }
 
 using Migration = Status (*)(Database&, const MigrationInput&);
-constexpr auto migrations = std::to_array<Migration>(
-    {create_version_1, create_version_2, create_version_3, create_version_4, create_version_5});
+constexpr auto migrations =
+    std::to_array<Migration>({create_version_1, create_version_2, create_version_3,
+                              create_version_4, create_version_5, create_version_6});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

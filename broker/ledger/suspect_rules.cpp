@@ -14,26 +14,22 @@
 
 namespace millrace::broker {
 
-void LedgerRules::claim_suspects(const Claim& op, ClaimReply& reply) {
+bool LedgerRules::claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
   std::uint32_t among = 0;
   while (reply.jobs.empty() && (among = records_.next_among(op.tenant, among)) != 0) {
     if (op.from == ClaimFrom::groups && runs_alone(among)) continue;
     std::optional<std::uint64_t> incident;
-    std::uint64_t bytes = 0;
     for (ClaimableJob& next : records_.claimable(op, among, transitions_.now_us())) {
-      if (!next.body) {
-        reply.ended.push_back(
-            transitions_.end_here(next.job, JobState::failed, Code::ledger_corrupt));
-        continue;
+      if (next.body) {
+        if (reply.jobs.size() == suspects_together(among)) break;
+        const std::uint64_t own = next.job.suspicion->incident;
+        if (incident.value_or(own) != own) continue;
+        incident = own;
       }
-      if (reply.jobs.size() == suspects_together(among)) break;
-      if (incident.value_or(next.job.suspicion->incident) != next.job.suspicion->incident) continue;
-      incident = next.job.suspicion->incident;
-      bytes += next.body->size();
-      if (!reply.jobs.empty() && bytes > op.max_bytes) break;
-      hand_out(std::move(next), op, reply);
+      if (!hand_out(std::move(next), op, room, reply)) break;
     }
   }
+  return reply.jobs.empty();
 }
 
 namespace {

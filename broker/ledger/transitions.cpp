@@ -4,7 +4,7 @@ namespace millrace::broker {
 
 void Transitions::begin(std::int64_t now_us) {
   now_us_ = now_us;
-  queued_.clear();
+  counts_.clear();
   changes_.clear();
 }
 
@@ -18,24 +18,23 @@ void Transitions::flush() {
   changes_.clear();
 }
 
-std::uint64_t Transitions::queued_of(const std::string& tenant) {
-  auto it = queued_.find(tenant);
-  if (it == queued_.end()) {
-    std::int64_t queued = records_.counts(tenant, "")[0];
+std::uint64_t Transitions::count_of(const std::string& tenant, JobState state) {
+  auto it = counts_.find(tenant);
+  if (it == counts_.end()) {
+    StateCounts counts = records_.counts(tenant, "");
     if (const auto own = changes_.find({tenant, ""}); own != changes_.end()) {
-      queued += own->second[0];
+      for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += own->second[i];
     }
-    it = queued_.emplace(tenant, queued).first;
+    it = counts_.emplace(tenant, counts).first;
   }
-  return static_cast<std::uint64_t>(it->second);
+  return static_cast<std::uint64_t>(it->second[static_cast<std::size_t>(state)]);
 }
 
 void Transitions::count(const JobRecord& job, std::int64_t change) {
   const auto state = static_cast<std::size_t>(job.state);
   changes_[{job.tenant, ""}][state] += change;
   if (!job.batch.empty()) changes_[{job.tenant, job.batch}][state] += change;
-  if (job.state != JobState::queued) return;
-  if (const auto it = queued_.find(job.tenant); it != queued_.end()) it->second += change;
+  if (const auto it = counts_.find(job.tenant); it != counts_.end()) it->second[state] += change;
 }
 
 void Transitions::move_to(JobRecord& job, JobState state) {

@@ -19,7 +19,8 @@ class Transitions {
   void flush();  // writes the counts; call it before each commit and before counts are read
 
   std::int64_t now_us() const { return now_us_; }
-  std::uint64_t queued_of(const std::string& tenant);  // includes this transaction's changes
+  // The tenant's jobs in this state. Includes this transaction's changes.
+  std::uint64_t count_of(const std::string& tenant, JobState state);
 
   // Each of these changes both `job` and what is stored.
   void stored(const JobRecord& job);  // after Records::store_new has stored it
@@ -40,7 +41,7 @@ class Transitions {
   Records& records_;
   const Publish& publish_;
   std::int64_t now_us_ = 0;
-  std::map<std::string, std::int64_t> queued_;  // by tenant, for those asked for so far
+  std::map<std::string, StateCounts> counts_;  // by tenant, for those asked for so far
   // Changes of this transaction by (tenant, batch).
   std::map<std::pair<std::string, std::string>, StateCounts> changes_;
 };

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "broker/server/server.hpp"
 #include "schemas/base/command_help.hpp"
@@ -56,6 +57,7 @@ struct Arguments {
   broker::ServerOptions server;
   std::string ledger = "millrace-ledger";
   Keeps keeps;
+  std::vector<std::string> tenants;  // as parse_tenant_limits reads them
   std::string log_level = "info";
   bool log_json = false;
 };
@@ -91,6 +93,15 @@ void declare(CLI::App& app, Arguments& arguments) {
           at_length("It holds broker.key and the list of allowed keys, which `millrace keys` "
                     "writes. The broker reads the list again when it changes; the sessions of a "
                     "revoked key end. With keys every endpoint asks for one."));
+  app.add_option("--tenant", arguments.tenants,
+                 "what a tenant may use, for example acme:weight=3,leases=64,queued=10000" +
+                     at_length("Engines that serve several tenants share their work between those "
+                               "whose jobs wait, in tokens and in proportion to the weights (1 "
+                               "where none is given). At most `leases` of the tenant's jobs are "
+                               "with engines at once, and at most `queued` wait. Give the option "
+                               "once for each tenant; the name * is every tenant that has none."))
+      ->type_name("NAME:LIMITS")
+      ->allow_extra_args(false);
   add("--lease-ms", core.lease_ms, "MS", "an engine that is silent for this long loses its jobs")
       ->check(CLI::Range(1'000u, 3'600'000u));
   add("--hang-ms", core.hang_ms, "MS", "an engine that makes no step for this long loses its jobs")
@@ -158,6 +169,18 @@ void announce(const broker::BrokerServer& server) {
   std::fflush(stdout);
 }
 
+Result<broker::TenantTable> read_tenants(const std::vector<std::string>& texts) {
+  broker::TenantTable table;
+  for (const std::string& text : texts) {
+    MILLRACE_ASSIGN(auto one, broker::parse_tenant_limits(text));
+    if (!table.insert(one).second) {
+      return fail(Code::usage, "--tenant: " + one.first + " is given twice",
+                  "give all limits of a tenant at once, with commas between them");
+    }
+  }
+  return table;
+}
+
 int run(Arguments arguments) {
   auto level = log_level_from_name(arguments.log_level);
   if (!level) {
@@ -171,7 +194,13 @@ int run(Arguments arguments) {
     return 2;
   }
   arguments.server.ledger = *std::move(place);
+  auto tenants = read_tenants(arguments.tenants);
+  if (!tenants) {
+    tell(tenants.error());
+    return 2;
+  }
   auto& core = arguments.server.core;
+  core.tenants = *std::move(tenants);
   core.retention = policy_of(arguments.keeps);
   core.heartbeat_ms = std::min(core.heartbeat_ms, core.lease_ms / 5);
   // Block the signals before any thread starts, so that all inherit this and only this one waits.

@@ -118,10 +118,14 @@ Status check_public_key(std::string_view key) {
               "make a key with `millrace keys new`");
 }
 
+Status check_tenant(std::string_view name) {
+  return check_name("the tenant", name);
+}
+
 Status check_grant(const Grant& grant) {
   MILLRACE_TRY(check_name("the key's name", grant.name));
   MILLRACE_TRY(check_public_key(grant.key));
-  if (grant.tenant != every_tenant) return check_name("the tenant", grant.tenant);
+  if (grant.tenant != every_tenant) return check_tenant(grant.tenant);
   if (grant.roles == KeyRoles{KeyRole::work}) return {};
   return fail(Code::usage,
               "the key " + grant.name + " has the tenant * with the roles " + grant.roles.text(),

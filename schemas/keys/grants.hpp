@@ -62,6 +62,7 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
+Status check_tenant(std::string_view name);  // the name of one tenant; errors: usage
 // Checks one grant. Errors: usage.
 Status check_grant(const Grant& grant);
 // Checks the form of a public key, and refuses the example keys of ZeroMQ's manual, whose secret

@@ -172,9 +172,9 @@ TEST(Submit, OneSessionMayNotHoldTooManyRequests) {
 }
 
 TEST(Submit, AFullQueueRefusesEachJob) {
-  MemoryStoreOptions store;
-  store.max_queued_jobs = 1;
-  World world({}, store);
+  CoreConfig config;
+  config.tenants["*"].queued = 1;
+  World world(config);
   const auto answers = world.submit({job_body("a", "*"), job_body("b", "*")});
   EXPECT_FALSE(answers[0].error);
   EXPECT_EQ(answers[1].error->code, Code::overloaded);
@@ -196,9 +196,9 @@ TEST(Push, StoresJobsAndWritesRefusalsToTheRejectedStream) {
 }
 
 TEST(Push, WithoutRoomJobsWaitAndNoMoreAreRead) {
-  MemoryStoreOptions store;
-  store.max_queued_jobs = 2;
-  World world({}, store);
+  CoreConfig config;
+  config.tenants["*"].queued = 2;
+  World world(config);
   const Peer push{Endpoint::push, {}};
   world.say(push, Submit{{job_body("a", "*"), job_body("b", "*"), job_body("d", "*"),
                           job_body("x", "nobody")}});
@@ -217,9 +217,9 @@ TEST(Push, WithoutRoomJobsWaitAndNoMoreAreRead) {
 }
 
 TEST(Push, JobsThatWaitForRoomDoNotHoldUpADrain) {
-  MemoryStoreOptions store;
-  store.max_queued_jobs = 1;
-  World world({}, store);
+  CoreConfig config;
+  config.tenants[default_tenant].queued = 1;
+  World world(config);
   world.say({Endpoint::push, {}}, Submit{{job_body("a", "*"), job_body("b", "*")}});
   world.feed(Drain{});
   world.advance_ms(1'000);

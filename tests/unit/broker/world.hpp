@@ -44,9 +44,9 @@ inline JobEnd cancelled_end(LeaseId lease) {
 
 class World {
  public:
-  explicit World(CoreConfig config = {}, MemoryStoreOptions store = {})
-      : config_(std::move(config)) {
+  explicit World(CoreConfig config = {}) : config_(std::move(config)) {
     config_.broker_id = "broker-1";
+    MemoryStoreOptions store;
     store.publish = published_end;
     store_ = make_memory_store(std::move(store));
     restart();

@@ -268,21 +268,71 @@ TEST_P(LedgerTest, OnlyTheHolderGivesBackWhenNamed) {
   EXPECT_EQ(expect<GiveBackReply>(GiveBack{{lease}, Blame::none, "engine"}).returned.size(), 1u);
 }
 
-class FullQueue : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Ledgers, FullQueue,
-                         testing::Values(Kind::memory, Kind::sqlite, Kind::sqlite_plain),
-                         kind_name);
-
-TEST_P(FullQueue, RefusesSubmitsUntilThereIsRoom) {
-  AnyLedger ledger(GetParam(), {.max_queued_jobs = 3});
+TEST_P(LedgerTest, AFullQueueRefusesSubmitsUntilThereIsRoom) {
+  const auto job = [](const std::string& id) {
+    SubmitJob op = test::job(id);
+    op.max_queued = 3;
+    return op;
+  };
   auto replies = ledger.apply({job("a"), job("b"), job("c"), job("d"), job("a")});
   EXPECT_TRUE(replies[2]);
   ASSERT_FALSE(replies[3]);
   EXPECT_EQ(replies[3].error().code, Code::overloaded);
   EXPECT_TRUE(replies[4]) << "a known job does not count as new";
-  replies = ledger.apply({claim(1), job("d"), job("e")});
+  SubmitJob more = job("f");
+  more.max_queued = 4;
+  replies = ledger.apply({claim(1), job("d"), job("e"), more});
   EXPECT_TRUE(replies[1]);
   EXPECT_FALSE(replies[2]);
+  EXPECT_TRUE(replies[3]) << "each submit brings its own limit";
+}
+
+TEST_P(LedgerTest, AClaimEndsWhenTheCostsOfItsJobsReachItsTokens) {
+  for (const auto& [id, cost] : std::vector<std::pair<std::string, std::uint64_t>>{
+           {"a", 30}, {"b", 30}, {"c", 500}, {"d", 1}}) {
+    SubmitJob op = job(id);
+    op.cost_tokens = cost;
+    submit(op);
+  }
+  Claim op = claim(10);
+  op.max_tokens = 31;
+  const auto first = expect<ClaimReply>(op).jobs;
+  EXPECT_EQ(ids(first), (Strings{"a", "b"}));
+  EXPECT_EQ(first.at(0).cost_tokens, 30u);
+  EXPECT_EQ(ids(expect<ClaimReply>(op).jobs), Strings{"c"}) << "the first job may cost more";
+  op.max_tokens = any_tokens;
+  EXPECT_EQ(ids(expect<ClaimReply>(op).jobs), Strings{"d"});
+}
+
+TEST_P(LedgerTest, AClaimLeavesTheTenantNoMoreLeasesThanItMayHold) {
+  for (const std::string id : {"a", "b", "c", "d", "e"}) submit(job(id));
+  Claim op = claim(2);
+  op.max_leased = 3;
+  const auto first = expect<ClaimReply>(op);
+  EXPECT_EQ(first.jobs.size(), 2u);
+  EXPECT_FALSE(first.at_limit);
+  op.engine = "another";
+  const auto second = expect<ClaimReply>(op);
+  EXPECT_EQ(second.jobs.size(), 1u);
+  EXPECT_TRUE(second.at_limit);
+  EXPECT_TRUE(expect<ClaimReply>(op).jobs.empty());
+  // Of two claims and an end in one transaction each sees what came before it.
+  const auto replies =
+      ledger.apply({op, Finish{first.jobs[0].lease, JobState::completed, "r", ""}, op, op});
+  EXPECT_EQ(std::get<ClaimReply>(*replies[0]).jobs.size(), 0u);
+  EXPECT_EQ(std::get<ClaimReply>(*replies[2]).jobs.size(), 1u);
+  EXPECT_EQ(std::get<ClaimReply>(*replies[3]).jobs.size(), 0u);
+  op.tenant = "other";
+  SubmitJob theirs = job("a");
+  theirs.tenant = "other";
+  submit(theirs);
+  EXPECT_EQ(expect<ClaimReply>(op).jobs.size(), 1u) << "each tenant has its own limit";
+  op = claim(1, true);
+  give_back({second.jobs[0].lease}, Blame::died);
+  op.max_leased = 2;
+  const auto suspects = expect<ClaimReply>(op);
+  EXPECT_TRUE(suspects.jobs.empty()) << "suspects count as well";
+  EXPECT_TRUE(suspects.at_limit);
 }
 
 }  // namespace

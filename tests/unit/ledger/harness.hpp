@@ -76,7 +76,6 @@ inline std::string numbered(std::string prefix, std::uint64_t number) {
 }
 
 struct Limits {
-  std::uint64_t max_queued_jobs = limits::queued_jobs;
   std::uint64_t fault_seed = 0;  // not 0: the store is unavailable now and then
   bool synced = true;            // false: commits do not wait for the disk
 };
@@ -137,7 +136,7 @@ class AnyLedger {
   std::unique_ptr<Ledger> on(std::unique_ptr<LedgerStore> store) {
     if (kind_ == Kind::sqlite_plain) store = std::make_unique<PlainStore>(std::move(store));
     if (limits_.fault_seed != 0) store = std::make_unique<FaultyStore>(std::move(store), plan_);
-    return make_stored_ledger(std::move(store), {publish, limits_.max_queued_jobs});
+    return make_stored_ledger(std::move(store), {publish});
   }
   void draw() {
     if (limits_.fault_seed != 0) plan_->draw(random_, 1, 2);

@@ -18,10 +18,12 @@ void change(const std::string& path, const std::string& sql) {
   sqlite3_close(db);
 }
 
-// In these tests a body "wants X" names the KV policy X, and a body "says X" has the labels X.
+// In these tests a body "wants X" names the KV policy X, a body "says X" has the labels X, and a
+// body "costs X" costs X tokens.
 JobColumns read_columns(const Body& body) {
   if (body.starts_with("wants ")) return {body.substr(6), {}};
   if (body.starts_with("says ")) return {{}, body.substr(5)};
+  if (body.starts_with("costs ")) return {{}, {}, std::stoull(body.substr(6))};
   return {};
 }
 
@@ -39,8 +41,13 @@ std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// Undoes version 5: nothing said how many jobs were suspected together.
+// Undoes version 6: jobs had no cost.
+#define BACK_TO_VERSION_5 "ALTER TABLE jobs DROP COLUMN cost_tokens; PRAGMA user_version=5;"
+constexpr const char* back_to_version_5 = BACK_TO_VERSION_5;
+
+// Undoes version 5 as well: nothing said how many jobs were suspected together.
 #define BACK_TO_VERSION_4                           \
+  BACK_TO_VERSION_5                                 \
   "DROP INDEX jobs_of_incident;"                    \
   "ALTER TABLE jobs DROP COLUMN incident;"          \
   "ALTER TABLE jobs DROP COLUMN among;"             \
@@ -204,6 +211,27 @@ TEST(SqliteMigration, JobsOfVersion2KeepTheirLabels) {
   ASSERT_EQ(entries.size(), 2u);
   EXPECT_NE(entries[0].body.find("|hello|"), std::string::npos) << entries[0].body;
   EXPECT_NE(entries[1].body.find("|goodbye|"), std::string::npos) << entries[1].body;
+}
+
+TEST(SqliteMigration, JobsOfVersion5GetTheirCost) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  SubmitJob dear = job("dear"), cheap = job("cheap");
+  dear.body = "costs 900";
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{dear, cheap}, start_us));
+  ledger.reset();
+  change(path, back_to_version_5);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto replies = ledger->apply(std::vector<Operation>{claim(2)}, start_us);
+  ASSERT_TRUE(replies);
+  const auto& jobs = std::get<ClaimReply>(*replies->front()).jobs;
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[0].cost_tokens, 900u);
+  EXPECT_EQ(jobs[1].cost_tokens, 1u);
 }
 
 // Version 4 ran every suspect alone.

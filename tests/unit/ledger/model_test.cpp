@@ -100,8 +100,7 @@ std::vector<Result<Reply>> apply(AnyLedger& ledger, const std::vector<Operation>
 
 void run(std::uint64_t seed, Kind first, Kind second, int steps,
          Commits commits = Commits::together, std::uint64_t fault_seed = 0) {
-  // With a small queue submits are refused, also in the middle of a set.
-  Limits with{.max_queued_jobs = seed % 3 == 0 ? 9 : limits::queued_jobs, .synced = false};
+  Limits with{.synced = false};
   AnyLedger one(first, with);
   with.fault_seed = fault_seed;
   AnyLedger other(second, with);

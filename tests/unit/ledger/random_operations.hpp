@@ -14,9 +14,12 @@ namespace millrace::broker::test {
 class RandomOperations {
  public:
   static constexpr std::uint32_t jobs = 60;
-  // Bodies have up to about `most_bytes`.
+  // Bodies have up to about `most_bytes`. For every third seed the queues are small, so that
+  // submits are refused, also in the middle of a set.
   explicit RandomOperations(std::uint64_t seed, std::uint32_t most_bytes = 40)
-      : random_(seed), most_bytes_(most_bytes) {}
+      : random_(seed),
+        most_bytes_(most_bytes),
+        max_queued_(seed % 3 == 0 ? 9 : limits::queued_jobs) {}
 
   static std::vector<std::string> tenants() { return {tenant, "other"}; }
   static std::vector<std::string> batches() { return {"", "batch0", "batch1"}; }
@@ -99,6 +102,8 @@ class RandomOperations {
     op.tenant = who();
     op.body = body_of(n);
     op.priority = n % 5;
+    op.cost_tokens = 1 + n % 50;
+    op.max_queued = max_queued_;
     op.stream = n % 4 == 0 ? "second" : "results";
     op.model = n % 7 == 0 ? "*" : n % 11 == 0 ? "rare" : "model";
     op.kv = n % 5 == 1 ? "r5/r3" : n % 5 == 2 ? "f16/f16" : "";
@@ -112,9 +117,18 @@ class RandomOperations {
     Claim op{who(),    engine(),    below(6) == 0 ? "rare" : "model",
              below(6), now() + 300, static_cast<ClaimFrom>(below(5) / 2)};
     if (below(4) == 0) op.max_bytes = below(60);
+    if (below(4) == 0) op.max_tokens = below(100);
+    if (below(4) == 0) op.max_leased = 1 + below(4);
     if (below(2) == 0) op.kv.push_back("r5/r3");
     if (below(2) == 0) op.kv.push_back("f16/f16");
-    return op;
+    if (below(3) != 0) return op;
+    ClaimShared shared{std::move(op)};
+    shared.from = ClaimFrom::jobs;
+    shared.goes_on = below(2) == 0;
+    for (const std::string whose : {"default", "other", "third"}) {
+      shared.shares.push_back({whose, std::int64_t{below(100)} - 50, 1 + below(60), below(3)});
+    }
+    return shared;
   }
   Operation cancel() {
     if (below(2) == 0) return CancelJobs{who(), {id(), id()}, "", 1};
@@ -186,6 +200,7 @@ class RandomOperations {
 
   std::mt19937_64 random_;
   const std::uint32_t most_bytes_;
+  std::uint64_t max_queued_;
   std::int64_t steps_ = 0;
 };
 

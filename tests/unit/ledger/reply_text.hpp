@@ -23,8 +23,11 @@ struct Printer {
     for (const auto& j : r.jobs) {
       out << j.lease << "/" << j.job << "/" << j.attempt << "/" << j.suspect << j.alone << "/"
           << j.body << "/" << j.submitted_us << "/" << j.deadline_us.value_or(-1) << "/"
-          << j.custom_id << "/" << j.stream << " ";
+          << j.custom_id << "/" << j.stream << "/" << j.cost_tokens << " ";
     }
+    for (const auto& s : r.shares)
+      out << s.tokens << "/" << s.turns << s.exhausted << s.at_limit << " ";
+    out << r.turn << r.at_limit;
     ends(r.ended);
   }
   void operator()(const RenewReply& r) {
