@@ -160,6 +160,7 @@ void Dispatcher::claim_shared(Engine& engine, std::span<const std::string* const
 
 void Dispatcher::ask(Engine& engine, Search search, Operation claim) {
   engine.claiming = true;
+  search.entry = engine.entry;
   out_.ask_one(std::move(claim), [this, search = std::move(search)](Result<Reply> reply) {
     claimed(search, std::move(reply));
   });
@@ -167,6 +168,8 @@ void Dispatcher::ask(Engine& engine, Search search, Operation claim) {
 
 void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
   Engine* engine = engines_.find(search.engine);
+  // An engine that was forgotten and came back has claims of its own by now.
+  if (engine != nullptr && engine->entry != search.entry) engine = nullptr;
   if (engine != nullptr) engine->claiming = false;
   auto* got = reply_as<ClaimReply>(reply);
   if (got == nullptr) {

@@ -59,6 +59,7 @@ class Dispatcher {
     std::vector<std::pair<std::string, std::uint64_t>> tenants;  // with their generations
     FairShare* share = nullptr;                                  // null: one tenant waits alone
     std::vector<TenantShare> shares{};
+    std::uint64_t entry = 0;  // of the engine; set by `ask`
   };
 
   void offer_all();

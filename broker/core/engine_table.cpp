@@ -14,9 +14,12 @@ EngineInfo info_of(const Engine& engine) {
 }
 
 Engine& EngineTable::add(const std::string& id) {
-  auto& engine = engines_[id];
-  engine.id = id;
-  return engine;
+  const auto [at, is_new] = engines_.try_emplace(id);
+  if (is_new) {
+    at->second.id = id;
+    at->second.entry = ++entries_;
+  }
+  return at->second;
 }
 
 void EngineTable::remove(const std::string& id) {

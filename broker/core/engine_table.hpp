@@ -29,6 +29,8 @@ struct HeldLease {
 
 struct Engine {
   std::string id;  // of the engine process, see engine_id
+  // Unique in this broker process: an engine that is forgotten and comes back is another entry.
+  std::uint64_t entry = 0;
   std::string name;
   std::string tenant;                 // whose jobs it may run; every_tenant: all
   EngineProfile profile;              // from its hello
@@ -104,6 +106,7 @@ class EngineTable {
 
  private:
   std::map<std::string, Engine> engines_;
+  std::uint64_t entries_ = 0;  // that were ever made
   std::map<Peer, std::string> peers_;
   std::unordered_map<LeaseId, std::string> holders_;
 };

@@ -192,7 +192,8 @@ void LeaseReclaimer::sweep() {
   // Forgets absent engines without leases, and those that another broker must have by now.
   for (const auto& id : ids_of_absent()) {
     const Engine& engine = *engines_.find(id);
-    if (engine.leases.empty() || now - engine.heard_us > 10 * lease_us) engines_.remove(id);
+    const bool idle = engine.leases.empty() && !engine.claiming;
+    if (idle || now - engine.heard_us > 10 * lease_us) engines_.remove(id);
   }
   // After a restart engines get one lease time to come back, however long the broker was away.
   if (now - started_us_ > lease_us) find_lapsed();

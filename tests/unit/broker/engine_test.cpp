@@ -332,6 +332,35 @@ TEST(Restart, OfAnEmbeddedBrokerGivesAllLeasesBackWithoutBlame) {
   EXPECT_FALSE(world.job("a").suspect);
 }
 
+// What was claimed for it before belongs to nobody: with a credit of one it gets one job.
+TEST(Leaving, AnEngineThatComesBackDuringItsClaimGetsOnlyTheJobsOfItsNewCredit) {
+  World world;
+  world.join_engine("e");
+  world.submit(job_bodies(3));
+  world.hold_commits = true;
+  world.say(World::engine("e"), Ready{1});
+  world.say(World::engine("e"), Goodbye{});
+  world.join_engine("e", 1);
+  world.commit();
+  EXPECT_EQ(world.leases("e").size(), 1u);
+  EXPECT_EQ(world.counts().leased, 1u);
+  EXPECT_EQ(world.counts().queued, 2u);
+}
+
+// The same if it was silent for so long that it counted as gone.
+TEST(Leaving, AnEngineThatWasSilentDuringItsClaimKeepsIt) {
+  World world;
+  world.join_engine("e");
+  world.submit(job_bodies(3));
+  world.hold_commits = true;
+  world.say(World::engine("e"), Ready{1});
+  world.advance_ms(60'000);
+  world.join_engine("e", 1);
+  world.commit();
+  EXPECT_EQ(world.leases("e").size(), 1u);
+  EXPECT_EQ(world.counts().leased, 1u);
+}
+
 TEST(Leaving, GoodbyeGivesLeasesBackWithoutBlame) {
   World world;
   world.join_engine("e", 2);
