@@ -161,8 +161,16 @@ RulesOptions rules_of(const SqliteLedgerOptions& options) {
 Result<std::unique_ptr<LedgerStore>> open_sqlite_store(const std::string& path,
                                                        SqliteLedgerOptions options,
                                                        const DurabilitySettings& settings) {
-  auto store = std::make_unique<SqliteStore>(path, std::move(options));
-  MILLRACE_TRY(store->open(settings));
+  auto store = std::make_unique<SqliteStore>(path, options);
+  Status opened = store->open(settings);
+  if (!opened && opened.error().code == Code::disk_full) {
+    // The space that is kept for results also lets a broker start on a full disk.
+    store = nullptr;  // closes the file
+    store = std::make_unique<SqliteStore>(path, std::move(options));
+    MILLRACE_TRY(store->release_reserve());
+    opened = store->open(settings);
+  }
+  if (!opened) return fail(opened.error());
   return store;
 }
 

@@ -248,14 +248,20 @@ TEST_F(SqliteLedgerTest, TheBallastIsRealAndComesBack) {
 
 class FullDiskTest : public testing::Test {
  protected:
-  void SetUp() override {
+  Result<std::unique_ptr<Ledger>> try_to_open() {
     SqliteLedgerOptions options = plain();
     options.env = &env;
     options.vfs = disk.vfs_name();
     options.ballast_bytes = limits::MiB;
-    auto opened = open_sqlite_ledger("ledger", std::move(options));
+    return open_sqlite_ledger("ledger", std::move(options));
+  }
+  void open() {
+    auto opened = try_to_open();
     ASSERT_TRUE(opened) << opened.error().text();
     ledger = *std::move(opened);
+  }
+  void SetUp() override {
+    open();
     SubmitJob big = job("big");
     big.body.assign(100'000, 'b');
     ASSERT_TRUE(carry_out(*ledger, {job("a"), job("b"), job("c"), big})[3]);
@@ -320,6 +326,20 @@ TEST_F(FullDiskTest, TakesWorkAgainWhenThereIsRoom) {
   disk.capacity(disk.used() + 10 * limits::MiB);
   EXPECT_TRUE(carry_out(*ledger, {job("d")})[0]);
   EXPECT_TRUE(disk.file("ledger.ballast").exists);
+}
+
+TEST_F(FullDiskTest, OpensAgainWithTheSpaceOfTheBallast) {
+  ledger = nullptr;
+  disk.capacity(disk.used());
+  open();
+  EXPECT_FALSE(disk.file("ledger.ballast").exists);
+  EXPECT_FALSE(carry_out(*ledger, {job("d")})[0]) << "there is no room for new work";
+  EXPECT_TRUE(carry_out(*ledger, {end(0)})[0]);
+  ledger = nullptr;
+  disk.capacity(1);
+  const auto opened = try_to_open();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::disk_full) << "nothing is left to give";
 }
 
 TEST_F(FullDiskTest, WithoutEvenTheBallastNothingIsLostOrBroken) {
