@@ -72,8 +72,9 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
   if (asked == asked_.end()) return;
   for (std::size_t i = 0; i < answer.answers.size(); ++i) {
     if (answer.answers[i].error) {
-      // The only refusal that may come: no engine has joined yet.
-      if (answer.answers[i].error->code != Code::unknown_model) {
+      // The only refusals that may come: no engine has joined yet, or the disk is full.
+      const Code code = answer.answers[i].error->code;
+      if (code != Code::unknown_model && !(code == Code::disk_full && record_.may_be_full())) {
         record_.violations.push_back("refused: " + answer.answers[i].error->text());
       }
       continue;

@@ -25,9 +25,10 @@ struct Record {
   // Ask the ledger at the moment when a client or an engine gets an answer.
   std::function<bool(const std::string&job)> is_stored, has_ended;
   std::function<bool(LeaseId, const std::string& job)> is_current;
+  std::function<bool()> may_be_full;  // whether the disk may have refused a job
   std::vector<std::string> violations;
-  int engine_deaths = 0;
-  std::map<std::string, int> deaths_by;  // engine deaths by the job that caused them
+  std::uint64_t engine_deaths = 0;
+  std::map<std::string, std::uint64_t> deaths_by;  // engine deaths by the job that caused them
 };
 
 // Submits its jobs, several in a message, until each is answered, and reads the stream to its end.

@@ -2,29 +2,17 @@
 
 #include <utility>
 
-#include "broker/ledger/stored_ledger.hpp"
-
 namespace millrace::broker::simulation {
 
-Commits::Commits(std::shared_ptr<MemoryStore> store, Publish publish, Surroundings around, Bug bug)
-    : store_(std::move(store)),
-      publish_(std::move(publish)),
-      around_(std::move(around)),
-      faulty_(around_.dice.chance(0.5)),
-      fault_dice_(around_.dice.below(1u << 31)),
-      bug_(bug) {}
+Commits::Commits(Surroundings around, Bug bug) : around_(std::move(around)), bug_(bug) {}
 
 void Commits::connect() {
   ++incarnation_;
   inbox_ = {};
   waiting_.clear();
-  for (Handle& handle : handles_) {
-    handle.batch.reset();
-    handle.plan = std::make_shared<test::FaultPlan>();
-    handle.ledger = make_stored_ledger(
-        std::make_unique<test::FaultyStore>(plant(bug_, make_memory_handle(store_)), handle.plan),
-        {publish_});
-  }
+  around_.storage.connect();
+  slots_.clear();
+  slots_.resize(around_.storage.handles());
 }
 
 void Commits::push(LedgerRequest request) {
@@ -35,66 +23,82 @@ void Commits::push(LedgerRequest request) {
 }
 
 void Commits::schedule() {
-  for (Handle& handle : handles_) {
-    if (handle.batch || !inbox_.ready()) continue;
-    begin(handle, inbox_.take({1 + around_.dice.below(20), UINT64_MAX}));
-    commit_later(handle);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].batch || !inbox_.ready()) continue;
+    begin(i, inbox_.take({1 + around_.dice.below(20), UINT64_MAX}));
+    commit_later(i);
   }
 }
 
-void Commits::begin(Handle& handle, LedgerBatch batch) {
+void Commits::begin(std::size_t slot, LedgerBatch batch) {
   for (Posted& read : batch.reads) batch.operations.push_back(std::move(read));
-  handle.operations.clear();
+  auto& operations = slots_[slot].operations;
+  operations.clear();
   for (Posted& one : batch.operations) {
     if (const auto* give = std::get_if<GiveBack>(&one.operation)) {
-      excused_ += static_cast<int>(give->waiting.size());
+      excused_ += give->waiting.size();
     }
     plant(bug_, one.operation);
-    handle.operations.push_back(std::move(one.operation));
+    operations.push_back(std::move(one.operation));
   }
-  handle.batch = std::move(batch);
+  slots_[slot].batch = std::move(batch);
 }
 
-void Commits::commit_later(Handle& handle) {
+void Commits::commit_later(std::size_t slot) {
   const bool slow = around_.dice.chance(0.02);  // a disk that stalls
   const std::uint64_t most = slow ? 3'000'000 : 20'000;
   around_.clock.after(static_cast<std::int64_t>(500 + around_.dice.below(most)),
-                      [this, &handle, incarnation = incarnation_] {
-                        if (incarnation == incarnation_) commit(handle);
+                      [this, slot, incarnation = incarnation_] {
+                        if (incarnation != incarnation_) return;
+                        if (around_.paused()) return commit_later(slot);
+                        commit(slot);
                       });
 }
 
-void Commits::commit(Handle& handle) {
-  if (faulty_ && !around_.calm()) handle.plan->draw(fault_dice_, 19, 20);
-  auto replies = handle.ledger->apply(handle.operations, around_.unix_us());
-  if (!replies && may_try_again(replies.error())) {
-    ++faults_;
-    return commit_later(handle);
-  }
-  if (!replies) return around_.violation("the ledger ended: " + replies.error().text());
+void Commits::commit(std::size_t slot) {
+  around_.storage.before_commit();
+  Ledger& ledger = around_.storage.handle(slot);
+  auto replies = ledger.apply(slots_[slot].operations, around_.unix_us());
+  around_.storage.after_commit();
+  if (!replies && may_try_again(replies.error())) return commit_later(slot);
+  if (!replies) return end(replies.error());
+  auto done = complete(slot, *std::move(replies));
+  schedule();
+  around_.done(std::move(done));
+  if (const Status rested = ledger.idle(); !rested) end(rested.error());
+}
+
+std::vector<Completed> Commits::complete(std::size_t slot, std::vector<Result<Reply>> replies) {
+  const LedgerBatch batch = *std::exchange(slots_[slot].batch, std::nullopt);
   std::vector<Completed> done;
-  const LedgerBatch batch = *std::exchange(handle.batch, std::nullopt);
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
     const Posted& posted = batch.operations[i];
     auto& waiting = waiting_.at(posted.token);
-    plant(bug_, (*replies)[i]);
-    waiting.replies.at(posted.place) = std::move((*replies)[i]);
+    plant(bug_, slots_[slot].operations[i], replies[i]);
+    waiting.replies.at(posted.place) = std::move(replies[i]);
     if (--waiting.left > 0) continue;
     done.push_back({posted.token, std::move(waiting.replies)});
     waiting_.erase(posted.token);
   }
   inbox_.done(batch);
-  schedule();
-  around_.done(std::move(done));
+  return done;
+}
+
+void Commits::end(const Error& error) {
+  const bool expected = around_.storage.may_end() && error.code == Code::io_error;
+  if (!expected) around_.violation("the ledger ended: " + error.text());
+  around_.ended();
 }
 
 void Commits::kill() {
   ++incarnation_;
-  for (Handle& handle : handles_) {
-    if (!handle.batch && inbox_.ready()) begin(handle, inbox_.take({20, UINT64_MAX}));
-    if (!handle.batch || around_.dice.chance(0.5)) continue;
-    (void)handle.ledger->apply(handle.operations, around_.unix_us());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].batch && inbox_.ready()) begin(i, inbox_.take({20, UINT64_MAX}));
+    if (!slots_[i].batch || around_.dice.chance(0.5)) continue;
+    around_.storage.interrupt();
+    (void)around_.storage.handle(i).apply(slots_[i].operations, around_.unix_us());
   }
+  around_.storage.crash();
   connect();
 }
 

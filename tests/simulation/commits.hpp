@@ -1,22 +1,19 @@
 #pragma once
-// The broker's ledger in the simulation: requests that wait, and two handles on one store, each
-// with a batch of them in flight. It does what LedgerThread and LedgerClient do, on the simulated
-// clock. In half of the runs the store is unavailable now and then. Thread safety: one thread.
-#include <array>
+// The broker's ledger in the simulation: requests that wait, and a batch of them in flight on each
+// handle of the storage. It does what LedgerThread and LedgerClient do, on the simulated clock.
+// Thread safety: one thread.
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "broker/core/events.hpp"
 #include "broker/ledger/ledger_inbox.hpp"
-#include "broker/ledger/memory_ledger.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/planted_bugs.hpp"
-#include "tests/unit/ledger/faulty_store.hpp"
+#include "tests/simulation/storage.hpp"
 
 namespace millrace::broker::simulation {
 
@@ -25,25 +22,24 @@ class Commits {
   struct Surroundings {
     Clock& clock;
     Dice& dice;
+    Storage& storage;
     std::function<std::int64_t()> unix_us;
-    std::function<bool()> calm;                        // no more faults
+    std::function<bool()> paused;                      // the process is stopped
     std::function<void(std::vector<Completed>)> done;  // requests whose operations are all durable
+    std::function<void()> ended;                       // the ledger failed: the process must stop
     std::function<void(std::string)> violation;
   };
-  Commits(std::shared_ptr<MemoryStore> store, Publish publish, Surroundings around, Bug bug);
+  Commits(Surroundings around, Bug bug);
 
   void connect();  // a new broker has new handles
   void push(LedgerRequest request);
   void schedule();  // begins what may be carried out beside the batches in flight
   // As SIGKILL does: some of the requests may have been committed without an answer.
   void kill();
-  int faults() const { return faults_; }
-  int excused() const { return excused_; }  // jobs that waited in an engine that died
+  std::uint64_t excused() const { return excused_; }  // jobs that waited in an engine that died
 
  private:
-  struct Handle {
-    std::shared_ptr<test::FaultPlan> plan;
-    std::unique_ptr<Ledger> ledger;
+  struct Slot {                        // of a handle
     std::optional<LedgerBatch> batch;  // in flight
     std::vector<Operation> operations;
   };
@@ -51,21 +47,19 @@ class Commits {
     std::size_t left = 0;
     std::vector<Result<Reply>> replies;
   };
-  void begin(Handle& handle, LedgerBatch batch);
-  void commit_later(Handle& handle);
-  void commit(Handle& handle);
+  void begin(std::size_t slot, LedgerBatch batch);
+  void commit_later(std::size_t slot);
+  void commit(std::size_t slot);
+  void end(const Error& error);
+  std::vector<Completed> complete(std::size_t slot, std::vector<Result<Reply>> replies);
 
-  std::shared_ptr<MemoryStore> store_;
-  const Publish publish_;
   Surroundings around_;
-  const bool faulty_;
-  std::mt19937_64 fault_dice_;
-  std::array<Handle, 2> handles_;
+  std::vector<Slot> slots_;
   LedgerInbox inbox_;
   std::map<std::uint64_t, Waiting> waiting_;  // by ticket
   std::uint64_t incarnation_ = 0;
   const Bug bug_;
-  int faults_ = 0, excused_ = 0;
+  std::uint64_t excused_ = 0;
 };
 
 }  // namespace millrace::broker::simulation

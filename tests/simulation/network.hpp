@@ -1,12 +1,16 @@
 #pragma once
-// A simulated clock with a queue of events, and a network that loses, doubles and delays messages.
+// A simulated clock with a queue of events, and a network that loses, doubles and delays
+// messages.
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <random>
+#include <string>
 #include <utility>
 
 namespace millrace::broker::simulation {
+
+inline constexpr std::int64_t second = 1'000'000;  // in microseconds
 
 // The only source of randomness, so that a seed repeats a run exactly.
 class Dice {
@@ -43,6 +47,26 @@ class Clock {
 struct NetworkFaults {
   double lose = 0.01, twice = 0.01, late = 0.02;
   std::int64_t usual_us = 2'000, late_us = 3'000'000;
+};
+
+// The connections of the peers. One that is cut loses what is sent over it; one that is held
+// delivers it afterwards, in order, as ZeroMQ does when a peer is stopped or its link stalls.
+class Links {
+ public:
+  void cut(const std::string& peer, std::int64_t until_us) { cut_until_us_[peer] = until_us; }
+  void hold(const std::string& peer, std::int64_t until_us) { held_until_us_[peer] = until_us; }
+  bool is_cut(const std::string& peer, std::int64_t now_us) const {
+    return until(cut_until_us_, peer) > now_us;
+  }
+  std::int64_t held_until_us(const std::string& peer) const { return until(held_until_us_, peer); }
+
+ private:
+  using Times = std::map<std::string, std::int64_t>;
+  static std::int64_t until(const Times& times, const std::string& peer) {
+    const auto at = times.find(peer);
+    return at == times.end() ? 0 : at->second;
+  }
+  Times cut_until_us_, held_until_us_;
 };
 
 // Calls `what` once, twice, late or never. Delays differ, so that messages overtake each other.

@@ -23,7 +23,32 @@ class BuggyRecords final : public test::ForwardingRecords {
     if (bug_ == Bug::loses_returned_jobs && returned) return;
     ForwardingRecords::enqueue(queued(job));
   }
-  void dequeue(const JobRecord& job) override { ForwardingRecords::dequeue(queued(job)); }
+  void dequeue(const JobRecord& job) override {
+    if (bug_ == Bug::claims_twice && now_and_then()) return;
+    ForwardingRecords::dequeue(queued(job));
+  }
+  void add_count(const std::string& tenant, const std::string& batch, JobState state,
+                 std::int64_t change) override {
+    if (bug_ == Bug::miscounts && now_and_then()) return;
+    ForwardingRecords::add_count(tenant, batch, state, change);
+  }
+  std::uint64_t next_number(const std::string& tenant, const std::string& stream,
+                            std::uint64_t bytes) override {
+    if (bug_ == Bug::skips_numbers && now_and_then()) {
+      (void)ForwardingRecords::next_number(tenant, stream, 0);
+    }
+    return ForwardingRecords::next_number(tenant, stream, bytes);
+  }
+  void insert_entry(const std::string& tenant, const std::string& stream, std::uint64_t number,
+                    const std::string& job, const Body& body, std::int64_t written_us) override {
+    if (bug_ == Bug::loses_results && now_and_then()) return;
+    ForwardingRecords::insert_entry(tenant, stream, number, job, body, written_us);
+  }
+  std::optional<Body> find_body(const JobRecord& job) override {
+    auto body = ForwardingRecords::find_body(job);
+    if (!body && bug_ == Bug::serves_damaged_jobs) body = "damaged";
+    return body;
+  }
   void insert_lease(LeaseRecord& lease) override {
     if (bug_ == Bug::forgets_alone) lease.alone = false;
     ForwardingRecords::insert_lease(lease);
@@ -47,17 +72,22 @@ class BuggyRecords final : public test::ForwardingRecords {
     if (bug_ == Bug::runs_all_together && job.suspicion) job.suspicion->among *= 2;
     return job;
   }
+  bool now_and_then() { return ++times_ % 10 == 0; }
   const Bug bug_;
+  std::uint64_t times_ = 0;
 };
 
 class BuggyStore final : public LedgerStore {
  public:
   BuggyStore(Bug bug, std::unique_ptr<LedgerStore> to)
-      : to_(std::move(to)), records_(bug, to_->records()) {}
+      : bug_(bug), to_(std::move(to)), records_(bug, to_->records()) {}
 
   Records& records() override { return records_; }
   Status begin(bool writes) override { return to_->begin(writes); }
-  Status commit() override { return to_->commit(); }
+  Status commit() override {
+    if (bug_ == Bug::forgets_commits && ++commits_ % 20 == 0) return to_->roll_back();
+    return to_->commit();
+  }
   Status roll_back() override { return to_->roll_back(); }
   Result<bool> took_place() override { return to_->took_place(); }
   Status room_for(std::uint64_t bytes) override { return to_->room_for(bytes); }
@@ -65,6 +95,8 @@ class BuggyStore final : public LedgerStore {
   Status idle() override { return to_->idle(); }
 
  private:
+  const Bug bug_;
+  std::uint64_t commits_ = 0;
   std::unique_ptr<LedgerStore> to_;
   BuggyRecords records_;
 };
@@ -78,7 +110,20 @@ void plant(Bug bug, Operation& operation) {
   if (bug == Bug::excuses_forever) give->waiting = give->leases;
 }
 
-void plant(Bug bug, Result<Reply>& reply) {
+bool needs_disk(Bug bug) {
+  return bug == Bug::unsynced_commits || bug == Bug::hides_full_disk ||
+         bug == Bug::serves_damaged_jobs;
+}
+
+void plant(Bug bug, const Operation& operation, Result<Reply>& reply) {
+  if (bug == Bug::hides_full_disk && std::holds_alternative<SubmitJob>(operation) && !reply &&
+      reply.error().code == Code::disk_full) {
+    reply = SubmitReply{};
+  }
+  if (bug == Bug::answers_stale_ends && std::holds_alternative<Finish>(operation) && !reply &&
+      reply.error().code == Code::stale) {
+    reply = FinishReply{};
+  }
   if (bug != Bug::shares_alone || !reply) return;
   if (auto* claimed = std::get_if<ClaimReply>(&*reply)) {
     for (ClaimedJob& job : claimed->jobs) job.alone = job.suspect = false;

@@ -21,12 +21,23 @@ enum class Bug : std::uint8_t {
   shares_alone,          // the broker is not told so
   leaves_incident_open,  // nobody is cleared when the killer is found
   loses_returned_jobs,   // a job that comes back without a mark is not queued
+  forgets_commits,       // a commit succeeds that was rolled back
+  claims_twice,          // a job stays in the queue when it is handed out
+  skips_numbers,         // a stream's next number is taken twice
+  loses_results,         // a number is taken and no entry is written
+  miscounts,             // a change of a count is lost
+  answers_stale_ends,    // an end that came too late is called committed
+  unsynced_commits,      // a commit does not wait for the disk
+  hides_full_disk,       // a job is acknowledged that found no room
+  serves_damaged_jobs,   // a body is handed out as the disk returns it
 };
 
+// Whether the bug shows on a disk only.
+bool needs_disk(Bug bug);
 // Changes what the broker asks, as the bug would.
 void plant(Bug bug, Operation& operation);
 // Changes what it is answered.
-void plant(Bug bug, Result<Reply>& reply);
+void plant(Bug bug, const Operation& operation, Result<Reply>& reply);
 // Puts a store with the bug in front of another.
 std::unique_ptr<LedgerStore> plant(Bug bug, std::unique_ptr<LedgerStore> store);
 

@@ -6,38 +6,38 @@
 
 #include "broker/core/broker.hpp"
 #include "broker/core/results.hpp"
-#include "broker/ledger/memory_ledger.hpp"
 #include "tests/simulation/actors.hpp"
 #include "tests/simulation/commits.hpp"
-#include "tests/simulation/suspect_checks.hpp"
+#include "tests/simulation/ledger_checks.hpp"
+#include "tests/simulation/storage.hpp"
 
 namespace millrace::broker::simulation {
 namespace {
 
-constexpr std::int64_t second = 1'000'000;
 constexpr std::int64_t calm_after = 600 * second;  // no faults after this, so that all can finish
 constexpr std::int64_t give_up = 3'600 * second;
 // One of two killers: excused as often as it may be, halved from all jobs of an engine to one,
 // which dies twice; and again, if the other was found first and closed their incident.
-constexpr int most_deaths = 2 + 2 * (2 + 2);
+constexpr std::uint64_t most_deaths = 2 + 2 * (2 + 2);
 
 class Simulation {
  public:
   Simulation(std::uint64_t seed, Bug bug)
       : dice_(seed),
-        suspects_([this](const Operation& operation) { return ask(operation); },
-                  [this](std::string text) { violation(std::move(text)); }) {
-    MemoryStoreOptions options;
-    options.publish = published_end;
-    options.epoch = "epoch";
-    store_ = make_memory_store(std::move(options));
-    sound_ledger_ = make_memory_ledger(store_);
-    commits_.emplace(store_, published_end,
-                     Commits::Surroundings{
-                         clock_, dice_, [this] { return now().unix_us; }, [this] { return calm(); },
-                         [this](std::vector<Completed> done) { answer(std::move(done)); },
-                         [this](std::string text) { violation(std::move(text)); }},
-                     bug);
+        checks_([this](const Operation& operation) { return ask(operation); },
+                [this](std::string text) { violation(std::move(text)); }, record_) {
+    const StorageKind memory =
+        dice_.chance(0.5) ? StorageKind::memory : StorageKind::unavailable_memory;
+    const bool on_disk = needs_disk(bug) || seed % disk_each == 0;
+    storage_ = make_storage(on_disk ? StorageKind::disk : memory,
+                            {clock_, dice_, [this] { return calm(); }, published_end, bug});
+    commits_.emplace(
+        Commits::Surroundings{
+            clock_, dice_, *storage_, [this] { return now().unix_us; }, [this] { return paused(); },
+            [this](std::vector<Completed> done) { answer(std::move(done)); },
+            [this] { kill_broker(); }, [this](std::string text) { violation(std::move(text)); }},
+        bug);
+    record_.may_be_full = [this] { return storage_->was_full(); };
     network_faults_.lose = dice_.chance(0.3) ? 0 : 0.03;
     network_faults_.late = dice_.chance(0.3) ? 0 : 0.05;
     record_.is_stored = [this](const std::string& job) {
@@ -62,10 +62,12 @@ class Simulation {
     // Broken rules end the run, because it may not end by itself.
     while (!finished() && record_.violations.size() < 100 && clock_.step(give_up)) {
     }
+    checks_.all();
     check();
     outcome_.violations = record_.violations;
     outcome_.engine_deaths = record_.engine_deaths;
-    outcome_.store_faults = commits_->faults();
+    (storage_->may_end() ? outcome_.disk_faults : outcome_.store_faults) = storage_->faults();
+    outcome_.flips = storage_->flips();
     outcome_.excused = commits_->excused();
     for (const auto& [job, deaths] : record_.deaths_by) {
       outcome_.most_deaths = std::max(outcome_.most_deaths, deaths);
@@ -81,6 +83,8 @@ class Simulation {
   void kill_broker();
   void broker_tick();
   void trouble();
+  void part_or_pause();
+  void travel(const Peer& peer, const std::function<void()>& arrive);
   void feed(Event event);
   void absorb(Actions actions);
   void answer(std::vector<Completed> done);
@@ -91,8 +95,11 @@ class Simulation {
   void check();
   Now now() const { return {clock_.now_us(), clock_.now_us() + unix_ahead_us_}; }
   bool calm() const { return clock_.now_us() > calm_after; }
+  bool paused() const { return clock_.now_us() < paused_until_us_; }
   Result<Reply> ask(const Operation& operation) {
-    return std::move(sound_ledger_->apply(std::span(&operation, 1), now().unix_us)->front());
+    auto replies = storage_->sound().apply(std::span(&operation, 1), now().unix_us);
+    if (!replies) return fail(replies.error());
+    return std::move(replies->front());
   }
   void violation(std::string text) { record_.violations.push_back(std::move(text)); }
 
@@ -100,13 +107,14 @@ class Simulation {
   Clock clock_;
   NetworkFaults network_faults_;
   Record record_;
-  SuspectChecks suspects_;
+  LedgerChecks checks_;
   Outcome outcome_;
   std::int64_t unix_ahead_us_ = 1'700'000'000 * second;
-  std::shared_ptr<MemoryStore> store_;
-  std::unique_ptr<Ledger> sound_ledger_;  // for the checks
-  std::optional<Commits> commits_;        // the broker's
-  std::unique_ptr<Broker> broker_;        // null while no broker runs
+  std::int64_t paused_until_us_ = 0;  // of the broker
+  Links links_;
+  std::unique_ptr<Storage> storage_;
+  std::optional<Commits> commits_;  // the broker's
+  std::unique_ptr<Broker> broker_;  // null while no broker runs
   std::uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimEngine>> engines_;  // dead ones stay: their timers may still run
@@ -126,9 +134,10 @@ void Simulation::make_clients() {
       job.priority = static_cast<std::uint32_t>(dice_.below(limits::priority_count));
       // Faults also kill engines that run innocent suspects, which must survive all these deaths.
       job.max_attempts = killer ? 2 : limits::max_attempts;
-      job.request.prompt = job.id;
-      suspects_.know(job.id);
+      job.batch = dice_.chance(0.5) ? "batch-" + std::to_string(c) : "";
+      job.request.prompt = job.id + padding;
       jobs.push_back(encode_job(job));
+      checks_.know(job.id, job.batch, jobs.back());
     }
     outcome_.jobs += count;
     clients_.push_back(std::make_unique<SimClient>("client-" + std::to_string(c), std::move(jobs),
@@ -145,10 +154,21 @@ void Simulation::add_engine() {
 
 Wire Simulation::wire() {
   return [this](const Peer& peer, Envelope envelope) {
-    carry(clock_, dice_, network_faults_, [this, peer, envelope = std::move(envelope)] {
+    travel(peer, [this, peer, envelope = std::move(envelope)] {
       if (broker_) feed(Received{peer, envelope, 0});
     });
   };
+}
+
+// A process keeps its link when it connects anew under another route.
+void Simulation::travel(const Peer& peer, const std::function<void()>& arrive) {
+  const std::string name = peer.route.substr(0, peer.route.find('/'));
+  carry(clock_, dice_, network_faults_, [this, name, arrive] {
+    if (links_.is_cut(name, clock_.now_us())) return;
+    const std::int64_t wait_us = links_.held_until_us(name) - clock_.now_us();
+    if (wait_us <= 0) return arrive();
+    clock_.after(wait_us, arrive);
+  });
 }
 
 void Simulation::start_broker() {
@@ -165,6 +185,7 @@ void Simulation::kill_broker() {
   ++outcome_.broker_restarts;
   commits_->kill();
   broker_.reset();
+  paused_until_us_ = 0;
   const auto away = dice_.chance(0.2) ? 60 * second : 2 * second;
   clock_.after(static_cast<std::int64_t>(dice_.below(static_cast<std::uint64_t>(away))),
                [this] { start_broker(); });
@@ -175,15 +196,24 @@ void Simulation::broker_tick() {
   clock_.after(250'000, [this] { broker_tick(); });
 }
 
+// What comes while the broker's process is stopped waits in its sockets.
 void Simulation::feed(Event event) {
-  absorb(broker_->handle(std::move(event), now()));
+  if (!paused()) return absorb(broker_->handle(std::move(event), now()));
+  clock_.after(paused_until_us_ - clock_.now_us(),
+               [this, event = std::move(event), incarnation = incarnation_] {
+                 if (broker_ && incarnation == incarnation_) feed(event);
+               });
 }
 
 void Simulation::absorb(Actions actions) {
   const bool asks = !actions.ledger.empty();
   for (auto& request : actions.ledger) commits_->push(std::move(request));
   for (const auto& out : actions.messages) {
-    carry(clock_, dice_, network_faults_, [this, out] { deliver(out); });
+    if (const auto* leases = std::get_if<Leases>(&out.envelope.message)) {
+      const std::string engine = out.peer.route.substr(0, out.peer.route.find('/'));
+      for (const Lease& lease : leases->leases) checks_.handed_out(engine, lease);
+    }
+    travel(out.peer, [this, out] { deliver(out); });
   }
   if (!asks) return;
   commits_->schedule();
@@ -194,7 +224,7 @@ void Simulation::absorb(Actions actions) {
 }
 
 void Simulation::answer(std::vector<Completed> done) {
-  suspects_.committed();
+  checks_.committed();
   for (auto& completed : done) feed(std::move(completed));
 }
 
@@ -239,6 +269,7 @@ void Simulation::trouble() {
       if (dice_.chance(0.08)) engine->reconnect();
       if (dice_.chance(0.02)) engine->leave();
     }
+    part_or_pause();
     if (dice_.chance(0.06)) kill_broker();
     if (dice_.chance(0.01))
       unix_ahead_us_ += static_cast<std::int64_t>(dice_.below(7'200)) * second;
@@ -246,6 +277,30 @@ void Simulation::trouble() {
   }
   // A supervisor ends a hung engine after a while.
   clock_.after(2 * second, [this] { trouble(); });
+}
+
+// Links that lose everything or stall, and processes that are stopped for a while.
+void Simulation::part_or_pause() {
+  const auto until = [&](std::uint64_t most_s) {
+    return clock_.now_us() + static_cast<std::int64_t>(1 + dice_.below(most_s)) * second;
+  };
+  const std::size_t client = dice_.below(clients_.size());
+  const SimEngine* engine = any_engine();
+  for (const std::string& peer :
+       {clients_[client]->peer().route, engine == nullptr ? "" : engine->name()}) {
+    if (dice_.chance(0.03)) {
+      ++outcome_.links_cut;
+      links_.cut(peer, until(60));
+    }
+    if (dice_.chance(0.03)) {
+      ++outcome_.links_cut;
+      links_.hold(peer, until(40));
+    }
+  }
+  if (broker_ && dice_.chance(0.02)) {
+    ++outcome_.pauses;
+    paused_until_us_ = until(30);
+  }
 }
 
 bool Simulation::finished() const {
@@ -263,6 +318,7 @@ void Simulation::check() {
   const auto stream = std::get<ReadStreamReply>(*ask(read));
   std::map<std::string, int> ends;
   std::uint64_t number = 0;
+  std::uint64_t damaged = 0;
   for (const auto& entry : stream.entries) {
     if (entry.number != ++number) violation("number " + std::to_string(entry.number));
     ++ends[entry.job];
@@ -276,7 +332,9 @@ void Simulation::check() {
     outcome_.cancelled += result->state == JobState::cancelled;
     outcome_.failed += result->state == JobState::failed;
     const bool killer = entry.job.starts_with("kill");
-    if (killer != (result->state == JobState::failed)) {
+    if (result->error && result->error->code == Code::ledger_corrupt) {
+      ++damaged;
+    } else if (killer != (result->state == JobState::failed)) {
       violation(entry.job + " ended as " + std::string(wire_name(result->state)));
     }
   }
@@ -292,13 +350,31 @@ void Simulation::check() {
       if (times != 1) violation(job + " was read " + std::to_string(times) + " times");
     }
   }
+  if (damaged > storage_->flips()) violation("jobs failed as damaged that were not");
   if (ends.size() != outcome_.jobs) violation(std::to_string(ends.size()) + " jobs ended");
 }
 
 }  // namespace
 
+void Outcome::add(const Outcome& other) {
+  for (const auto count : {&Outcome::jobs, &Outcome::completed, &Outcome::failed,
+                           &Outcome::cancelled, &Outcome::engine_deaths, &Outcome::broker_restarts,
+                           &Outcome::store_faults, &Outcome::disk_faults, &Outcome::flips,
+                           &Outcome::links_cut, &Outcome::pauses, &Outcome::excused}) {
+    this->*count += other.*count;
+  }
+  most_deaths = std::max(most_deaths, other.most_deaths);
+  simulated_us += other.simulated_us;
+}
+
 Outcome simulate(std::uint64_t seed, Bug bug) {
-  return Simulation(seed, bug).run();
+  try {
+    return Simulation(seed, bug).run();
+  } catch (const LostLedger& lost) {
+    Outcome outcome;
+    outcome.violations.emplace_back(lost.what());
+    return outcome;
+  }
 }
 
 }  // namespace millrace::broker::simulation

@@ -12,12 +12,20 @@ namespace millrace::broker::simulation {
 struct Outcome {
   std::vector<std::string> violations;
   std::uint64_t jobs = 0, completed = 0, failed = 0, cancelled = 0;
-  int engine_deaths = 0, broker_restarts = 0, store_faults = 0;
-  int excused = 0;      // times that a job waited in an engine that died
-  int most_deaths = 0;  // that one job has caused
+  std::uint64_t engine_deaths = 0, broker_restarts = 0;
+  std::uint64_t store_faults = 0;           // times that the store was unavailable
+  std::uint64_t disk_faults = 0;            // failing calls, and full disks
+  std::uint64_t flips = 0;                  // bodies of jobs with a flipped bit
+  std::uint64_t links_cut = 0, pauses = 0;  // of peers; of the broker's process
+  std::uint64_t excused = 0;                // times that a job waited in an engine that died
+  std::uint64_t most_deaths = 0;            // that one job has caused
   std::int64_t simulated_us = 0;
+
+  void add(const Outcome& other);  // the counts of several runs
 };
 
+// One run in `disk_each` stands on a disk, and every run of a bug that needs one.
+inline constexpr std::uint64_t disk_each = 8;
 Outcome simulate(std::uint64_t seed, Bug bug = Bug::none);
 
 }  // namespace millrace::broker::simulation

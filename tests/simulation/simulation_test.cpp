@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -16,50 +16,57 @@ std::uint64_t number_from(const char* name, std::uint64_t fallback) {
   return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
+std::string text(const Outcome& all) {
+  const auto shown = std::to_array<std::pair<const char*, std::uint64_t>>({
+      {"jobs", all.jobs},
+      {"failed", all.failed},
+      {"cancelled", all.cancelled},
+      {"engine deaths", all.engine_deaths},
+      {"broker kills", all.broker_restarts},
+      {"times an unavailable store", all.store_faults},
+      {"failures of the disk", all.disk_faults},
+      {"bits flipped", all.flips},
+      {"links cut or held", all.links_cut},
+      {"stops of the broker", all.pauses},
+      {"times a job that waited in an engine that died", all.excused},
+      {"deaths at most by one job", all.most_deaths},
+  });
+  std::string out;
+  for (const auto& [what, count] : shown) {
+    out += (out.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+  }
+  return out;
+}
+
 TEST(Simulation, EachJobEndsOnceWhateverHappens) {
   std::uint64_t first = number_from("MILLRACE_SIM_FIRST", 1);
-  std::uint64_t count = number_from("MILLRACE_SIM_SEEDS", 200);
+  std::uint64_t count = number_from("MILLRACE_SIM_SEEDS", 500);
   if (std::getenv("MILLRACE_SIM_SEED") != nullptr) {
     first = number_from("MILLRACE_SIM_SEED", 1);
     count = 1;
   }
-  int most_deaths = 0;
-  std::uint64_t excused = 0;
-  std::uint64_t deaths = 0, restarts = 0, store_faults = 0, jobs = 0, failed = 0, cancelled = 0;
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+  Outcome all;
+  for (std::uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     const auto outcome = simulate(seed);
     for (const auto& violation : outcome.violations) {
       ADD_FAILURE() << "seed " << seed << ": " << violation
                     << "\nrepeat with MILLRACE_SIM_SEED=" << seed;
     }
-    deaths += static_cast<std::uint64_t>(outcome.engine_deaths);
-    restarts += static_cast<std::uint64_t>(outcome.broker_restarts);
-    store_faults += static_cast<std::uint64_t>(outcome.store_faults);
-    excused += static_cast<std::uint64_t>(outcome.excused);
-    most_deaths = std::max(most_deaths, outcome.most_deaths);
-    jobs += outcome.jobs;
-    failed += outcome.failed;
-    cancelled += outcome.cancelled;
-    if (::testing::Test::HasFailure()) break;
+    all.add(outcome);
   }
-  std::printf(
-      "%llu seeds: %llu jobs, %llu failed, %llu cancelled, %llu engine deaths, %llu broker "
-      "kills, %llu times an unavailable store, %llu times a job that waited in an engine that "
-      "died, "
-      "at most %d deaths by one job\n",
-      static_cast<unsigned long long>(count), static_cast<unsigned long long>(jobs),
-      static_cast<unsigned long long>(failed), static_cast<unsigned long long>(cancelled),
-      static_cast<unsigned long long>(deaths), static_cast<unsigned long long>(restarts),
-      static_cast<unsigned long long>(store_faults), static_cast<unsigned long long>(excused),
-      most_deaths);
-  if (count < 100) return;
+  std::printf("%llu seeds: %s\n", static_cast<unsigned long long>(count), text(all).c_str());
+  if (count < 100 || HasFailure()) return;
   // Check that the faults really happened.
-  EXPECT_GT(deaths, count);
-  EXPECT_GT(restarts, count / 2);
-  EXPECT_GT(store_faults, 10 * count);
-  EXPECT_GT(failed, count / 2);
-  EXPECT_GT(cancelled, count / 4);
-  EXPECT_GT(excused, count / 2);
+  EXPECT_GT(all.engine_deaths, count);
+  EXPECT_GT(all.broker_restarts, count / 2);
+  EXPECT_GT(all.store_faults, 10 * count);
+  EXPECT_GT(all.disk_faults, count / 4);
+  EXPECT_GT(all.flips, count / 100);
+  EXPECT_GT(all.links_cut, count / 2);
+  EXPECT_GT(all.pauses, count / 4);
+  EXPECT_GT(all.failed, count / 2);
+  EXPECT_GT(all.cancelled, count / 4);
+  EXPECT_GT(all.excused, count / 2);
 }
 
 // Each defect must break a rule within a few seeds.
@@ -74,6 +81,15 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::shares_alone, "shares_alone"},
       {Bug::leaves_incident_open, "leaves_incident_open"},
       {Bug::loses_returned_jobs, "loses_returned_jobs"},
+      {Bug::forgets_commits, "forgets_commits"},
+      {Bug::claims_twice, "claims_twice"},
+      {Bug::skips_numbers, "skips_numbers"},
+      {Bug::loses_results, "loses_results"},
+      {Bug::miscounts, "miscounts"},
+      {Bug::answers_stale_ends, "answers_stale_ends"},
+      {Bug::unsynced_commits, "unsynced_commits"},
+      {Bug::hides_full_disk, "hides_full_disk"},
+      {Bug::serves_damaged_jobs, "serves_damaged_jobs"},
   };
   for (const auto& [bug, name] : bugs) {
     std::string noticed;

@@ -4,14 +4,9 @@
 
 namespace millrace::broker::simulation {
 
-void SuspectChecks::committed() {
-  FindLapsed all;
-  all.all = true;
+void SuspectChecks::committed(const std::vector<LapsedLease>& live) {
   std::map<std::string, std::vector<LapsedLease>> by_engine;
-  const auto live = std::get<FindLapsedReply>(*ask_(all));
-  for (const LapsedLease& lease : live.leases) {
-    by_engine[lease.engine].push_back(lease);
-  }
+  for (const LapsedLease& lease : live) by_engine[lease.engine].push_back(lease);
   for (const auto& [engine, leases] : by_engine) check_engine(engine, leases);
   // Only killers may fail.
   for (const std::string& job : jobs_) {

@@ -17,7 +17,7 @@ class SuspectChecks {
       : ask_(std::move(ask)), violation_(std::move(violation)) {}
 
   void know(const std::string& job) { jobs_.push_back(job); }
-  void committed();  // call it after each commit
+  void committed(const std::vector<LapsedLease>& live);  // call it after each commit
 
  private:
   struct Seen {  // of a job, when it was last leased

@@ -32,7 +32,7 @@ class FullDiskEnv final : public Env {
 
  private:
   Result<std::unique_ptr<millrace::File>> open_file(const std::string& path, OpenMode,
-                                                    Access) override {
+                                                    millrace::Access) override {
     return std::unique_ptr<millrace::File>(new BallastFile(disk_, path));
   }
   class BallastFile final : public millrace::File {

@@ -211,7 +211,8 @@ class DiskEnv final : public Env {
   Result<std::uint64_t> free_bytes(const std::string&) override { return disk_.free_bytes(); }
 
  private:
-  Result<std::unique_ptr<File>> open_file(const std::string& path, OpenMode, Access) override {
+  Result<std::unique_ptr<File>> open_file(const std::string& path, OpenMode,
+                                          millrace::Access) override {
     return fail(Code::internal, "the test's disk holds no plain files: " + path);
   }
 

@@ -35,6 +35,7 @@ class PowerCutDisk {
   Env& env() { return *env_; }
 
   void cut_at(std::uint64_t call) { cut_at_ = call; }  // 0: never
+  void cut_now() { cut_ = true; }
   // One call fails and the disk works on. A sync that fails drops what it should have saved, as
   // Linux does: it is read as if it were there, and later syncs do not save it.
   void fail_at(std::uint64_t call) { fail_at_ = call; }
@@ -44,6 +45,7 @@ class PowerCutDisk {
   void capacity(std::uint64_t bytes) { capacity_ = bytes; }
   bool is_cut() const { return cut_; }
   std::uint64_t calls() const { return calls_; }
+  std::uint64_t reads() const { return reads_; }
   std::uint64_t syncs() const { return syncs_; }
   // The power is back. `seed` decides what is kept, where that is a part.
   void restore(std::uint64_t seed, Kept kept = Kept::some);
