@@ -56,7 +56,8 @@ class ScriptedRun {
                    RemoveCursor{tenant, "results", "reader"}, TrimStream{tenant, "results", 2},
                    GetStream{tenant, "results"}, KeepStream{tenant, "second", {}},
                    Append{tenant, "second", "j1", Body(std::size_t{20} * most_bytes, 'a')},
-                   GetJob{tenant, "j1"}, ListTenants{}});
+                   GetJob{tenant, "j1"}, ListTenants{}, ListStreams{tenant, ""}, Count{tenant, ""},
+                   FindLapsed{0, {}, true}});
     // Then nearly everything goes, and the file shrinks.
     for (const std::string& who : RandomOperations::tenants()) {
       out.push_back({RemoveStream{who, "results"}, RemoveStream{who, "second"}});
