@@ -1,4 +1,4 @@
-"""Tenants share an engine on a real broker, whatever their queues hold; `--tenant` sets their limits."""
+"""Tenants share an engine on a real broker, whatever their queues hold; `--tenant` sets limits."""
 import subprocess
 
 import pytest
