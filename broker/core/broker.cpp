@@ -44,6 +44,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](Tick&) { tick(); },
                  [this](Drain& e) { drain(e); },
                  [this](GrantsChanged& e) { replace_grants(e.grants); },
+                 [this](Retune& e) { static_cast<CoreTuning&>(config_) = std::move(e.tuning); },
                  [this](EngineDied& e) { reclaimer_.died_by_name(e.engine); },
              },
              event);

@@ -79,7 +79,7 @@ class Broker {
   static constexpr std::size_t early_messages = 1'000;
   static constexpr std::uint64_t early_bytes = 64 * limits::MiB;
 
-  const CoreConfig config_;
+  CoreConfig config_;
   Outbox out_;
   Access access_;
   Sessions sessions_;

@@ -14,7 +14,27 @@
 
 namespace millrace::broker {
 
-struct CoreConfig {
+// What may change while the broker runs (Retune in events.hpp).
+struct CoreTuning {
+  TenantTable tenants;  // what each tenant may use
+  std::uint32_t hang_ms = limits::hang_ms;
+  // An engine that holds nothing, such as one that was just started again, gets suspects at once. A
+  // group of them goes to an engine at work once it has waited this long.
+  std::uint32_t group_wait_ms = 2'000;
+  // Once a suspect that has to run alone has waited this long, one engine gets no more jobs until
+  // it is free to run it.
+  std::uint32_t suspect_wait_ms = 30'000;
+  std::uint32_t drain_wait_ms = 5'000;  // a drain waits this long for leased jobs to end
+  RetentionPolicy retention;            // without limits: everything is kept
+  std::uint32_t sessions = limits::sessions;
+  std::uint32_t sessions_per_tenant = limits::sessions_per_tenant;  // where there are keys
+  std::uint32_t session_idle_ms = limits::session_idle_ms;
+  std::uint32_t requests_per_session = limits::requests_per_session;
+  std::uint32_t pending_jobs = limits::pending_jobs;
+  std::uint64_t pending_bytes = limits::pending_bytes;
+};
+
+struct CoreConfig : CoreTuning {
   std::string broker_id;  // random id of this broker process
   std::string software = "millrace-broker";
   std::string doorbell;  // endpoint named in Welcome; empty: none
@@ -32,32 +52,15 @@ struct CoreConfig {
   // The keys that may connect, and what each may do. None: there are no keys, and every peer is the
   // local user, who may do everything as the default tenant.
   std::optional<std::vector<Grant>> grants;
-  TenantTable tenants;  // what each tenant may use
 
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;
-  std::uint32_t hang_ms = limits::hang_ms;
-  // An engine that holds nothing, such as one that was just started again, gets suspects at once. A
-  // group of them goes to an engine at work once it has waited this long.
-  std::uint32_t group_wait_ms = 2'000;
-  // Once a suspect that has to run alone has waited this long, one engine gets no more jobs until
-  // it is free to run it.
-  std::uint32_t suspect_wait_ms = 30'000;
-  std::uint32_t session_idle_ms = limits::session_idle_ms;
   // The client that loses its session may have gone without a goodbye; if it has not, it is asked
   // for hello again.
   std::uint32_t session_yield_ms = limits::session_yield_ms;
-  std::uint32_t sweep_ms = 1'000;       // interval of the checks of deadlines, leases and counts
-  RetentionPolicy retention;            // without limits: everything is kept
-  std::uint32_t retain_ms = 1'000;      // interval of the passes that delete what is not
-  std::uint32_t drain_wait_ms = 5'000;  // a drain waits this long for leased jobs to end
+  std::uint32_t sweep_ms = 1'000;   // interval of the checks of deadlines, leases and counts
+  std::uint32_t retain_ms = 1'000;  // interval of the passes that delete what is not
   std::uint32_t doorbell_ms = limits::doorbell_ms;
-
-  std::uint32_t sessions = limits::sessions;
-  std::uint32_t sessions_per_tenant = limits::sessions_per_tenant;  // where there are keys
-  std::uint32_t requests_per_session = limits::requests_per_session;
-  std::uint32_t pending_jobs = limits::pending_jobs;
-  std::uint64_t pending_bytes = limits::pending_bytes;
   std::uint32_t jobs_per_claim = limits::jobs_per_claim;
 };
 

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "broker/core/config.hpp"
 #include "broker/ledger/ledger.hpp"
 #include "schemas/keys/grants.hpp"
 #include "schemas/messages.hpp"
@@ -67,11 +68,14 @@ struct Drain {           // begins an orderly stop
 struct GrantsChanged {  // replaces CoreConfig::grants; sessions of keys that changed end
   std::vector<Grant> grants;
 };
+struct Retune {  // replaces the part of CoreConfig that may change
+  CoreTuning tuning;
+};
 struct EngineDied {    // the supervisor saw an engine process end
   std::string engine;  // its instance id or name; empty: all engines
 };
 using Event = std::variant<Start, Received, Malformed, PeerGone, Stalled, Completed, Tick, Drain,
-                           GrantsChanged, EngineDied>;
+                           GrantsChanged, Retune, EngineDied>;
 
 // ---- actions
 struct LedgerRequest {

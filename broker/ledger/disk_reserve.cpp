@@ -1,8 +1,10 @@
 #include "broker/ledger/disk_reserve.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "schemas/base/limits.hpp"
+#include "schemas/base/log.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -13,8 +15,13 @@ constexpr std::uint64_t write_amplification = 4;
 
 }  // namespace
 
-DiskReserve::DiskReserve(Env& env, std::string path, std::uint64_t bytes)
-    : env_(env), path_(std::move(path)), folder_(parent_directory(path_)), bytes_(bytes) {}
+DiskReserve::DiskReserve(Env& env, std::string path, std::uint64_t bytes,
+                         std::shared_ptr<const DiskMarks> marks)
+    : env_(env),
+      path_(std::move(path)),
+      folder_(parent_directory(path_)),
+      bytes_(bytes),
+      marks_(marks ? std::move(marks) : std::make_shared<const DiskMarks>()) {}
 
 Result<std::uint64_t> DiskReserve::free_bytes() {
   return env_.free_bytes(folder_);
@@ -40,7 +47,22 @@ Status DiskReserve::fill() {
   return file->sync();
 }
 
+void DiskReserve::warn_if_low(std::uint64_t free) {
+  const std::uint64_t mark = marks_->warn;
+  if (free >= mark + mark / 8) warned_ = false;
+  if (free >= mark || std::exchange(warned_, true)) return;
+  log_warn("the ledger's disk fills up",
+           {{"folder", folder_},
+            {"free_bytes", free},
+            {"new_jobs_are_refused_below", std::max<std::uint64_t>(bytes_, marks_->low)},
+            {"hint", "free space, or let the broker keep less: --keep-bytes, --keep-results"}});
+}
+
 Status DiskReserve::keep() {
+  if (marks_->warn != 0) {
+    MILLRACE_ASSIGN(const std::uint64_t left, free_bytes());
+    warn_if_low(left);
+  }
   if (held_ || bytes_ == 0) return {};
   MILLRACE_ASSIGN(const bool exists, env_.exists(path_));
   MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());
@@ -77,7 +99,11 @@ Status DiskReserve::room_for(std::uint64_t bytes) {
     }
   }
   MILLRACE_ASSIGN(const std::uint64_t free, free_bytes());
-  const std::uint64_t wanted = bytes_ + write_amplification * bytes;
+  warn_if_low(free);
+  const std::uint64_t low = std::max<std::uint64_t>(bytes_, marks_->low);
+  const std::uint64_t mark = low_ ? std::max<std::uint64_t>(low, marks_->high) : low;
+  const std::uint64_t wanted = mark + write_amplification * bytes;
+  low_ = free < mark;
   if (free >= wanted) return {};
   return not_enough(free, wanted);
 }

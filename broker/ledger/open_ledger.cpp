@@ -80,6 +80,7 @@ Result<std::unique_ptr<Ledger>> open_in_folder(const std::string& folder,
   with.publish = std::move(options.publish);
   with.read_columns = std::move(options.read_columns);
   with.env = options.env;
+  with.disk_marks = std::move(options.disk_marks);
   return open_sqlite_ledger(path, std::move(with));
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "broker/ledger/disk_reserve.hpp"
 #include "broker/ledger/ledger.hpp"
 #include "schemas/base/env.hpp"
 
@@ -29,6 +30,7 @@ struct OpenLedgerOptions {
   Publish publish;           // required
   ReadColumns read_columns;  // required for a ledger of an earlier version that holds jobs
   Env* env = nullptr;        // required; not owned
+  std::shared_ptr<const DiskMarks> disk_marks{};  // null: none
 };
 
 // Returns the handles on the ledger, one for each batch that may be in flight: see LedgerThread.

@@ -27,7 +27,7 @@ class SqliteStore final : public LedgerStore {
         own_env_(options_.env == nullptr ? posix_env() : nullptr),
         env_(options_.env == nullptr ? *own_env_ : *options_.env),
         clock_(options_.clock == nullptr ? system_clock_ : *options_.clock),
-        reserve_(env_, path_ + ".ballast", options_.ballast_bytes) {}
+        reserve_(env_, path_ + ".ballast", options_.ballast_bytes, options_.disk_marks) {}
 
   Status open(const DurabilitySettings& settings);
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "broker/ledger/disk_reserve.hpp"
 #include "broker/ledger/ledger.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
@@ -20,6 +21,7 @@ struct SqliteLedgerOptions {
   Publish publish;           // required
   ReadColumns read_columns;  // required for a ledger of an earlier version that holds jobs
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
+  std::shared_ptr<const DiskMarks> disk_marks{};        // null: none
   // Under load a checkpoint runs each time the write-ahead log has grown by this many pages: few
   // enough not to delay the commits behind it for long, enough to write a busy page once for many
   // commits.

@@ -32,9 +32,9 @@ Status Keyring::read() {
   return {};
 }
 
-Result<bool> Keyring::refresh() {
+Result<bool> Keyring::refresh(bool anyway) {
   const Stamp now = stamp();
-  if (now == read_at_) return false;
+  if (now == read_at_ && !anyway) return false;
   read_at_ = now;
   MILLRACE_TRY(read());
   return true;

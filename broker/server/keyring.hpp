@@ -21,9 +21,9 @@ class Keyring {
 
   const KeyPair& own() const { return own_; }
   const std::vector<Grant>& grants() const { return grants_; }
-  // True: the list has changed and was read. Error: it has changed and cannot be used; what was
-  // read before stays in force, and the same file is not tried again.
-  Result<bool> refresh();
+  // True: the list has changed, or is to be read `anyway`, and was read. Error: it cannot be used;
+  // what was read before stays in force, and the same file is not tried again by itself.
+  Result<bool> refresh(bool anyway = false);
 
  private:
   using Stamp = std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;

@@ -3,6 +3,7 @@
 // Thread safety: plain values.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "broker/core/config.hpp"
@@ -27,6 +28,7 @@ struct ServerOptions {
   std::string push;                                                  // empty: none
 
   CoreConfig core;
+  std::shared_ptr<const DiskMarks> disk_marks;  // of the free space; null: none
 
   // The broker's thread calls these; they must not wait for it.
   std::function<void(const EngineInfo& engine)> engine_joined;

@@ -56,7 +56,7 @@ struct BrokerServer::State {
   std::unique_ptr<Broker> core;
   std::thread thread;
   std::string clients, engines, doorbell, push;  // as bound
-  std::atomic<bool> running = false;
+  std::atomic<bool> running = false, read_keys = false;
   std::mutex joining;
 
   std::mutex mutex;             // guards the members below, and the end of `ledger_client`
@@ -97,6 +97,7 @@ Status BrokerServer::State::open() {
     return columns_of(job, match_kv);
   };
   ledger_options.env = env.get();
+  ledger_options.disk_marks = options.disk_marks;
   // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_ledger(options.ledger, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
@@ -150,7 +151,7 @@ Status BrokerServer::State::check_keys(std::vector<Event>& events) {
   if (!keyring) return {};
   if (auto failure = authenticator->failure()) return fail(*std::move(failure));
   MILLRACE_TRY(sockets->check_strangers(clock.monotonic_us()));
-  const auto changed = keyring->refresh();
+  const auto changed = keyring->refresh(read_keys.exchange(false));
   if (!changed) {
     log_error("the list of keys has changed and cannot be used; the list before stays in force",
               changed.error());
@@ -272,6 +273,11 @@ BrokerServer::~BrokerServer() {
 
 void BrokerServer::drain(bool engines) {
   state_->command(Drain{engines});
+}
+
+void BrokerServer::retune(CoreTuning tuning) {
+  state_->read_keys = true;
+  state_->command(Retune{std::move(tuning)});
 }
 
 void BrokerServer::engine_died(const std::string& engine) {

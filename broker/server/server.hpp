@@ -47,6 +47,8 @@ class BrokerServer {
   // Begins an orderly stop: the broker takes no new jobs and hands out none; running jobs get
   // drain_wait_ms. `engines` also tells engines to finish or release their jobs, and to leave.
   void drain(bool engines = false);
+  // Replaces the settings that may change while the broker runs, and reads the list of keys again.
+  void retune(CoreTuning tuning);
   // Reports that an engine process has ended: the broker takes its leases back at once instead of
   // waiting for them to lapse. `engine` is an instance id or a name; empty: every engine.
   void engine_died(const std::string& engine);
