@@ -5,6 +5,7 @@ The tests read rows in flight from the engine's own trace. The engine writes a l
 each step, to one file per process. So after any kill, the last whole line tells how many sequences
 were in the step under way.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -53,12 +54,31 @@ def whole_lines(output):
     return by_number
 
 
-def committed(folder):
-    """Returns the results in the ledger by line number, read from a copy of its files."""
+@contextlib.contextmanager
+def held(process):
+    """Stops a process, if it lives, for as long as the context lasts."""
+    def has_stopped():
+        with contextlib.suppress(OSError):  # a thread has ended, or all have
+            threads = pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")
+            return all(x.read_text().rsplit(")", 1)[1].split()[0] in "TXZ" for x in threads)
+        return process.poll() is not None
+    process.send_signal(signal.SIGSTOP)
+    wait_until(has_stopped, "the stop of a process")
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+def committed(folder, writer):
+    """Returns the results in the ledger by line number, read from a copy of its files. The copy is
+    made while the process that writes them is stopped: files of different moments fit together as
+    little as those of two ledgers."""
     with tempfile.TemporaryDirectory() as copy:
-        for path in folder.glob("ledger.sqlite*"):
-            if not path.name.endswith("ballast"):
-                shutil.copy(path, copy)
+        with held(writer):
+            for path in folder.glob("ledger.sqlite*"):
+                if not path.name.endswith("ballast"):
+                    shutil.copy(path, copy)
         ledger = pathlib.Path(copy, "ledger.sqlite")
         if not ledger.exists():
             return {}
@@ -85,6 +105,11 @@ class TracedEngine:
                              f"--log-json --log-level trace 2> {self.folder}/$$\n")
         self.path.chmod(0o755)
 
+    def steps(self, pid):
+        """Returns the number of steps that the process has begun."""
+        path = self.folder / str(pid)
+        return path.read_bytes().count(b'"step under way"') if path.exists() else 0
+
     def rows(self, pid):
         """Returns the number of sequences in the step under way; 0 if there is no such step."""
         path = self.folder / str(pid)
@@ -99,9 +124,13 @@ class TracedEngine:
 
 class Chaos:
     """Kills processes at random moments and checks after each kill that nothing was lost. A setup
-    provides victims, engine_pid(), kill(victim), mend(victim), begin(), finish(), output and
-    ledger_folder."""
+    provides victims, engine_pid(), kill(victim), mend(victim), begin(), finish(), has_ended(),
+    output, ledger_folder and the process that writes it, writer().
 
+    A kill that waits for work comes after a random number of the engine's steps, so that a slow or
+    busy machine finishes as many lines between two kills as a fast one."""
+
+    MOST_STEPS = 120
     LONGEST_S = 0.5
 
     def __init__(self, setup, engine, seed):
@@ -115,14 +144,22 @@ class Chaos:
     def rows(self):
         return self.engine.rows(self.setup.engine_pid())
 
-    def pause(self, kills):
-        """Waits a random time, shorter if the job is ahead: each kill must interrupt work."""
-        ahead = len(self.lines) > 0.7 * LINES * self.kills / kills
-        time.sleep(self.random.uniform(0, self.LONGEST_S / 10 if ahead else self.LONGEST_S))
+    def wait_for(self, condition, what):
+        wait_until(lambda: condition() or self.setup.has_ended(), what)
+
+    def pause_at_work(self, kills):
+        """Waits until the engine is busy, and then for some steps; fewer if the job is ahead, because
+        each kill must interrupt work."""
+        self.wait_for(lambda: self.rows() >= ROWS, f"a step of {ROWS} rows")
+        ahead = len(self.ends) > 0.7 * LINES * self.kills / kills
+        pid = self.setup.engine_pid()
+        most = self.MOST_STEPS // 10 if ahead else self.MOST_STEPS
+        steps = self.engine.steps(pid) + self.random.randint(0, most)
+        self.wait_for(lambda: self.engine.steps(pid) >= steps, f"{steps} steps")
 
     def check_kept(self):
         """Checks that the ledger still has each result, and that no result or line has changed."""
-        ends = committed(self.setup.ledger_folder)
+        ends = committed(self.setup.ledger_folder, self.setup.writer())
         for number, body in self.ends.items():
             assert ends.get(number) == body, f"line {number} was computed again"
         self.ends = ends
@@ -140,8 +177,9 @@ class Chaos:
         self.random.shuffle(waits)
         for i, wait in enumerate(waits):
             if wait:
-                wait_until(lambda: self.rows() >= ROWS, f"a step of {ROWS} rows")
-            self.pause(kills)
+                self.pause_at_work(kills)
+            else:
+                time.sleep(self.random.uniform(0, self.LONGEST_S))
             victim = self.setup.victims[i % len(self.setup.victims)]
             pid = self.setup.engine_pid()
             assert self.setup.kill(victim), f"{victim} was gone before kill {i}"

@@ -69,6 +69,12 @@ class EmbeddedSetup:
         os.kill(self.killed_engine, signal.SIGKILL)
         return True
 
+    def writer(self):
+        return self.process
+
+    def has_ended(self):
+        return self.process.poll() is not None
+
     def mend(self, victim):
         if victim == "engine":
             wait_until(lambda: self.process.poll() is not None or
@@ -144,6 +150,12 @@ class FleetSetup:
             assert kill(self.processes["client"]), "the client ended before its job"
             self.start("client")
         return self.processes["client"].poll() is None and kill(self.processes[victim])
+
+    def writer(self):
+        return self.processes["broker"]
+
+    def has_ended(self):
+        return self.processes["client"].poll() is not None
 
     def mend(self, victim):
         self.start(victim)
