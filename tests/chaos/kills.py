@@ -59,8 +59,8 @@ def held(process):
     """Stops a process, if it lives, for as long as the context lasts."""
     def has_stopped():
         with contextlib.suppress(OSError):  # a thread has ended, or all have
-            threads = pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")
-            return all(x.read_text().rsplit(")", 1)[1].split()[0] in "TXZ" for x in threads)
+            stats = pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")
+            return all(x.read_text().rsplit(")", 1)[1].split()[0] in "TXZ" for x in stats)
         return process.poll() is not None
     process.send_signal(signal.SIGSTOP)
     wait_until(has_stopped, "the stop of a process")
@@ -148,8 +148,8 @@ class Chaos:
         wait_until(lambda: condition() or self.setup.has_ended(), what)
 
     def pause_at_work(self, kills):
-        """Waits until the engine is busy, and then for some steps; fewer if the job is ahead, because
-        each kill must interrupt work."""
+        """Waits until the engine is busy, and then for some steps; fewer if the job is ahead,
+        because each kill must interrupt work."""
         self.wait_for(lambda: self.rows() >= ROWS, f"a step of {ROWS} rows")
         ahead = len(self.ends) > 0.7 * LINES * self.kills / kills
         pid = self.setup.engine_pid()
