@@ -18,17 +18,20 @@ FOLDER = pathlib.Path(__file__).resolve().parents[3] / "schemas"
 def answer_to(kind):
     answers = {"hello": "welcome", "submit": "submitted", "fetch": "data"}
     frame = msgpack.unpackb((FOLDER / "vectors" / (answers[kind] + ".msgpack")).read_bytes())
-    if kind == "fetch":  # the second entry failed: it has no text to print
-        frame["body"]["entries"] = frame["body"]["entries"][:1]
     return frame
 
 
 def serve(router, seen):
-    while "fetch" not in seen:
+    """Answers until the end of each accepted job has been fetched, one a fetch."""
+    entries = answer_to("fetch")["body"]["entries"]  # one completed, the other failed
+    while seen.count("fetch") < len(entries):
         peer, frame = router.recv_multipart()
         request = msgpack.unpackb(frame)
         seen.append(request["kind"])
         answer = answer_to(request["kind"]) | {"id": request["id"]}
+        if request["kind"] == "fetch":
+            number = request["body"]["from"]
+            answer["body"]["entries"] = [entries[number - 1] | {"number": number}]
         router.send_multipart([peer, msgpack.packb(answer)])
 
 
@@ -49,5 +52,6 @@ def test_the_client_of_the_readme_runs():
                               env={**os.environ, "XDG_RUNTIME_DIR": runtime})
         broker.join(timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    assert seen == ["hello", "submit", "fetch"]
-    assert done.stdout.splitlines()[-1] == "1  Paris"
+    assert seen == ["hello", "submit", "fetch", "fetch"]
+    completed, failed = done.stdout.splitlines()[-2:]
+    assert completed == "1  Paris" and failed.startswith("2 {'code': ")
