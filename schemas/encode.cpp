@@ -56,11 +56,15 @@ std::string encode_labels(const JobLabels& labels) {
 }
 
 std::string encode_job(const Job& job) {
-  Job written = job;
+  const auto written = [](const Job& of) {
+    return wire::map_of(wire::changed_fields(
+        of, [](auto& v, const Job& table) { fields(v, table); }, of.request.given_sampling));
+  };
+  if (job.request.task != Task::score) return written(job);
   // A score job always gives the prompt's logprobs, so the field is left out.
-  if (job.request.task == Task::score) written.request.logprobs.prompt = false;
-  const auto all = [](auto& v, const Job& of) { fields(v, of); };
-  return wire::map_of(wire::changed_fields(written, Job{}, all, written.request.given_sampling));
+  Job plain = job;
+  plain.request.logprobs.prompt = false;
+  return written(plain);
 }
 
 std::string job_hash(const Job& job) {
@@ -79,8 +83,8 @@ std::uint64_t derived_seed(const Job& job) {
   // A map of biases means the same in any order.
   std::ranges::sort(seedless.request.edits.bias, {}, &LogitBias::token);
   constexpr unsigned bits_kept = 53;
-  return hash64(wire::map_of(wire::changed_fields(seedless, Job{}, seed_fields,
-                                                  seedless.request.given_sampling))) >>
+  return hash64(wire::map_of(
+             wire::changed_fields(seedless, seed_fields, seedless.request.given_sampling))) >>
          (64 - bits_kept);
 }
 

@@ -3,6 +3,8 @@
 // becomes a map; token ids and logprobs become `bin`; enumerations become words.
 // Thread safety: plain values.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "schemas/base/changed_fields.hpp"
 #include "schemas/describe.hpp"
 #include "schemas/names.hpp"
 #include "schemas/pack.hpp"
@@ -116,18 +119,33 @@ inline void write_value(Packer& out, const ChatMessage& message) {
 }
 
 // ---- the fields of a table
-// The bytes of each field that is present, by name, in the table's order.
-class FieldBytes {
+struct FieldBytes {
+  std::string_view name;
+  std::string bytes;
+};
+
+// Whether a field has its default. Floats are compared as they are written: -0 is not 0.
+template <class T>
+bool same(const T& value, const T& standard) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<std::uint32_t>(value) == std::bit_cast<std::uint32_t>(standard);
+  } else if constexpr (IsOptional<T>::value) {
+    return value && standard ? same(*value, *standard) : value.has_value() == standard.has_value();
+  } else {
+    return value == standard;
+  }
+}
+
+// Writes the fields that differ from those of `standard`, those without a default, and those named
+// in `given_names`.
+class ChangedFields {
  public:
-  struct Field {
-    std::string_view name;
-    std::string bytes;
-    bool has_default = true;
-  };
-  using List = std::vector<Field>;
+  ChangedFields(const FieldAddresses& standard, const std::vector<std::string>& given_names)
+      : standard_(standard), given_names_(given_names) {}
 
   template <class T>
   void field(std::string_view name, const T& value, const auto&...) {
+    if (same(value, next<T>()) && !given(name)) return;
     if constexpr (IsOptional<T>::value) {
       if (value) add(name, *value);
     } else {
@@ -136,10 +154,13 @@ class FieldBytes {
   }
   template <class T>
   void field(std::string_view name, const Prompt& prompt, const Alternative<T>&, const auto&) {
-    if (const T* held = std::get_if<T>(&prompt)) add(name, *held, false);
+    next<Prompt>();
+    if (const T* held = std::get_if<T>(&prompt)) add(name, *held);
   }
   void field(std::string_view name, const LogprobRequest& logprobs, const FlagOrTop&, const auto&) {
-    add(name, logprobs.sampled);
+    if (logprobs.sampled != next<LogprobRequest>().sampled || given(name)) {
+      add(name, logprobs.sampled);
+    }
   }
   void beside(std::string_view name, const auto& value, const auto&... rest) {
     field(name, value, rest...);
@@ -147,45 +168,51 @@ class FieldBytes {
   void alias(const auto&...) {}
   void known(const auto&...) {}
 
-  const List& list() const { return list_; }
+  std::vector<FieldBytes> list;  // in the table's order
 
  private:
-  void add(std::string_view name, const auto& value, bool has_default = true) {
+  template <class T>
+  const T& next() {
+    return *static_cast<const T*>(standard_[index_++]);
+  }
+  bool given(std::string_view name) const {
+    return std::ranges::find(given_names_, name) != given_names_.end();
+  }
+  void add(std::string_view name, const auto& value) {
     Packer bytes;
     write_value(bytes, value);
-    list_.push_back({name, std::move(bytes).take(), has_default});
+    list.push_back({name, std::move(bytes).take()});
   }
-  List list_;
+
+  const FieldAddresses& standard_;
+  const std::vector<std::string>& given_names_;
+  std::size_t index_ = 0;
 };
 
-// The fields of `value` whose bytes differ from those in `standard`, those without a default, and
-// those named in `given_names`. `walk` passes the fields of either to a visitor.
+// The fields of `value` that differ from those of a default-constructed T, and those named in
+// `given_names`. `walk` passes the fields of either to a visitor.
 template <class T, class Walk>
-FieldBytes::List changed_fields(const T& value, const T& standard, Walk walk,
-                                const std::vector<std::string>& given_names = {}) {
-  FieldBytes given, defaults;
-  walk(given, value);
-  walk(defaults, standard);
-  FieldBytes::List out;
-  for (const FieldBytes::Field& field : given.list()) {
-    const auto same = [&](const FieldBytes::Field& other) {
-      return other.name == field.name && other.bytes == field.bytes;
-    };
-    const bool standing = field.has_default && std::ranges::any_of(defaults.list(), same) &&
-                          std::ranges::find(given_names, field.name) == given_names.end();
-    if (!standing) out.push_back(field);
-  }
-  return out;
+std::vector<FieldBytes> changed_fields(const T& value, Walk walk,
+                                       const std::vector<std::string>& given_names = {}) {
+  static const T standard{};
+  static const FieldAddresses addresses = [&] {
+    FieldAddresses of;
+    walk(of, standard);
+    return of;
+  }();
+  ChangedFields changed(addresses, given_names);
+  walk(changed, value);
+  return std::move(changed.list);
 }
 template <class T>
-FieldBytes::List changed_fields(const T& value) {
-  return changed_fields(value, T{}, [](auto& v, const T& of) { fields(v, of); });
+std::vector<FieldBytes> changed_fields(const T& value) {
+  return changed_fields(value, [](auto& v, const T& of) { fields(v, of); });
 }
 
-inline std::string map_of(const FieldBytes::List& list) {
+inline std::string map_of(const std::vector<FieldBytes>& list) {
   Packer out;
   out.map(list.size());
-  for (const FieldBytes::Field& field : list) {
+  for (const FieldBytes& field : list) {
     out.value(field.name);
     out.raw(field.bytes);
   }
@@ -231,7 +258,7 @@ class MapWriter {
   }
   void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
   void sparse(const auto& part) {
-    for (const FieldBytes::Field& field : changed_fields(part)) raw(field.name, field.bytes);
+    for (const FieldBytes& field : changed_fields(part)) raw(field.name, field.bytes);
   }
   void body(std::string_view name, const Body& bytes, const auto&...) { raw(name, bytes); }
   void optional_body(std::string_view name, const Body& bytes, const auto&...) {

@@ -97,7 +97,7 @@ inline constexpr std::uint32_t requests_per_session = 64;  // not yet answered
 // Jobs that were submitted and are not yet committed, of all sessions together, and their bytes.
 inline constexpr std::uint32_t pending_jobs = 100'000;
 inline constexpr std::uint64_t pending_bytes = 256 * MiB;
-inline constexpr std::uint32_t jobs_per_claim = 64;
+inline constexpr std::uint32_t jobs_per_claim = 256;
 inline constexpr std::uint32_t doorbell_ms = 1'000;  // interval between repeats of the last number
 inline constexpr std::uint32_t socket_high_water_mark = 1'000;
 // A message from a client or to the push socket. ZeroMQ queues a few of each peer.
