@@ -64,6 +64,7 @@ struct LedgerThread::State {
   bool reading = false;         // a thread serves the first of `replays`
   std::deque<Replay> replays;   // the thread that reads uses the first without the mutex
   std::size_t last_commit = 0;  // operations of the last batch
+  std::uint64_t last_commit_us = 0;
   std::vector<std::thread> threads;
 
   void run(Ledger& ledger);
@@ -93,7 +94,9 @@ LedgerBatch LedgerThread::State::gather(std::unique_lock<std::mutex>& lock) {
   arrived.wait_for(lock, std::chrono::milliseconds(options.idle_ms),
                    [&] { return inbox.ready() || may_read() || (stopping && inbox.empty()); });
   if (!inbox.ready()) return {};
-  const auto close_at = inbox.oldest() + std::chrono::microseconds(options.commit_wait_us);
+  const std::uint64_t part_us = last_commit_us * options.commit_wait_percent / 100;
+  const auto close_at = inbox.oldest() + std::chrono::microseconds(std::min<std::uint64_t>(
+                                             options.commit_wait_us, part_us));
   const std::size_t enough = std::min<std::size_t>(last_commit, options.commit_operations);
   arrived.wait_until(lock, close_at, [&] {
     return inbox.operations() >= enough || inbox.bytes() >= options.commit_bytes || stopping ||
@@ -190,6 +193,7 @@ void LedgerThread::State::commit(Ledger& ledger, LedgerBatch& batch) {
     ++statistics.commits;
     statistics.operations += posted.size();
     statistics.commit.add(took_us);
+    last_commit_us = took_us;
     for (const Posted& one : posted) statistics.wait.add(since_us(one.at));
   }
   deliver(std::move(completions));

@@ -2,8 +2,8 @@
 // The asynchronous ledger: threads that own handles on one ledger, with an inbox, group commit and
 // an outbox. With several handles as many batches are in flight at a time.
 //
-//   post(token, operation) ─▶ inbox ─▶ [ up to commit_operations, or what came within
-//   commit_wait_us of the first ] ─▶ one apply ─▶ outbox ─▶ wake() ─▶ take()
+//   post(token, operation) ─▶ inbox ─▶ [ up to commit_operations, or what came within a part of the
+//   last commit's time ] ─▶ one apply ─▶ outbox ─▶ wake() ─▶ take()
 //
 // A completion appears in the outbox only after the commit that holds it. Completions of one commit
 // keep the order of posting; which operations of several batches keep theirs, ledger_inbox.hpp
@@ -31,6 +31,9 @@ struct LedgerThreadOptions {
   std::uint32_t commit_operations = limits::group_commit_operations;
   std::uint64_t commit_bytes =
       16 * limits::MiB;  // of bodies; a commit holds at least one operation
+  // How long a commit may wait for more operations: so much of the time that the last one took,
+  // because a longer wait costs more than the commit that it saves, but at most commit_wait_us.
+  std::uint32_t commit_wait_percent = 50;
   std::uint32_t commit_wait_us = limits::group_commit_wait_us;
   std::uint32_t inbox_operations = 100'000;       // beyond it post fails (overloaded)
   std::uint64_t inbox_bytes = 256 * limits::MiB;  // of bodies in the inbox; likewise

@@ -133,7 +133,7 @@ TEST_F(LedgerThreadTest, WhatArrivesDuringACommitSharesTheNext) {
 }
 
 TEST_F(LedgerThreadTest, ALoneOperationIsNotKeptWaiting) {
-  start({.commit_wait_us = 3'600'000'000});
+  start({.commit_wait_percent = UINT32_MAX, .commit_wait_us = 3'600'000'000});
   for (std::uint64_t i = 0; i < 3; ++i) {
     ASSERT_TRUE(thread->post(i, job(numbered("j", i))));
     EXPECT_EQ(wait_for(1).at(0).token, i);
@@ -143,7 +143,7 @@ TEST_F(LedgerThreadTest, ALoneOperationIsNotKeptWaiting) {
 
 TEST_F(LedgerThreadTest, WaitsForAsManyOperationsAsSharedTheLastCommit) {
   gate->set(false);
-  start({.commit_wait_us = 3'600'000'000});
+  start({.commit_wait_percent = UINT32_MAX, .commit_wait_us = 3'600'000'000});
   ASSERT_TRUE(thread->post(0, job("first")));
   gate->wait_entered(1);
   for (std::uint64_t i = 1; i < 5; ++i) ASSERT_TRUE(thread->post(i, job(numbered("j", i))));
