@@ -7,6 +7,7 @@
 import dataclasses
 import itertools
 import json
+import pathlib
 import re
 
 from .run import BIN, ROOT, Failed
@@ -127,7 +128,8 @@ def history_line(here, line, sections):
 
 def command(words):
     """The command that repeats the run, from the repository's root."""
-    return " ".join(["bench/compare", *(word for word in words[1:] if word != "--save")])
+    program = f"bench/{pathlib.Path(words[0]).name}"
+    return " ".join([program, *(word for word in words[1:] if word != "--save")])
 
 
 def origin(here, line):

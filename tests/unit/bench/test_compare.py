@@ -203,10 +203,10 @@ def test_kernels_measured_on_a_busy_machine_prove_nothing(monkeypatch, percents,
 
 def test_a_check_that_fails_says_so_in_its_row(monkeypatch):
     def broken(_context):
-        raise Failed("no broker_bench")
+        raise Failed("no queue_load")
     monkeypatch.setitem(checks.CHECKS, "submits", broken)
     row = checks.measure("submits", None)()[0]
-    assert (row["holds"], row["failure"]) == (None, "no broker_bench")
+    assert (row["holds"], row["failure"]) == (None, "no queue_load")
     assert "| submits | failed |" in report.check_table([row])
 
 
