@@ -10,8 +10,31 @@ namespace millrace {
 
 using wire::Packer;
 
+namespace {
+
+// About how many bytes a message of many bodies takes. Growing by doubling would copy each several
+// times, and take pages from the system as often.
+std::size_t bytes_of(const auto& bodies, auto body_of) {
+  constexpr std::size_t around = 128;  // the fields beside a body
+  std::size_t bytes = around;
+  for (const auto& one : bodies) bytes += body_of(one).size() + around;
+  return bytes;
+}
+std::size_t bytes_about(const Message& message) {
+  if (const auto* data = std::get_if<Data>(&message)) {
+    return bytes_of(data->entries, [](const Entry& entry) -> const Body& { return entry.body; });
+  }
+  if (const auto* leases = std::get_if<Leases>(&message)) {
+    return bytes_of(leases->leases, [](const Lease& lease) -> const Body& { return lease.body; });
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::string encode(const Envelope& envelope) {
   Packer out;
+  out.reserve(bytes_about(envelope.message));
   out.map(4);
   out.value("v");
   out.value(protocol_version);

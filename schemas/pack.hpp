@@ -13,6 +13,7 @@ namespace millrace::wire {
 class Packer {
  public:
   std::string take() && { return std::move(bytes_); }
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
 
   void map(std::size_t pairs);
   void array(std::size_t items);

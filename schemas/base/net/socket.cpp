@@ -226,11 +226,11 @@ Status Socket::send_part(std::string_view frame, bool more) {
 
 // Only the first frame can be refused; nothing was accepted then. Later frames follow it to its
 // peer.
-Status Socket::send(const Frames& frames) {
+Status Socket::send(std::initializer_list<std::string_view> frames) {
   MILLRACE_TRY(check_owner());
-  if (frames.empty()) return fail(Code::internal, "a message has no frames");
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    MILLRACE_TRY(send_part(frames[i], i + 1 < frames.size()));
+  if (frames.size() == 0) return fail(Code::internal, "a message has no frames");
+  for (const std::string_view& frame : frames) {
+    MILLRACE_TRY(send_part(frame, &frame + 1 != frames.end()));
   }
   return {};
 }

@@ -12,6 +12,7 @@
 // everything that matters. Thread safety: threads may share a Context; a Socket belongs to one
 // thread from its first send or receive on, which is checked (internal), until hand_over().
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,7 +101,7 @@ class Socket {
   Status subscribe(std::string_view prefix);  // SUB; XPUB: the last peer that was received from
   Status unsubscribe(std::string_view prefix);
 
-  Status send(const Frames& frames);
+  Status send(std::initializer_list<std::string_view> frames);
   Status send_frame(std::string_view frame);  // a message of one frame
   // None: nothing has arrived. Error too_large: a message with more than frames_most frames was
   // dropped.
