@@ -175,7 +175,8 @@ class Rabbit(Server):
             **os.environ, "HOME": str(self.folder), "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": f"queue{port}@localhost",
             "RABBITMQ_DIST_PORT": str(free_port()),
-            "RABBITMQ_MNESIA_BASE": f"{self.folder}/data", "RABBITMQ_LOG_BASE": f"{self.folder}/log",
+            "RABBITMQ_MNESIA_BASE": f"{self.folder}/data",
+            "RABBITMQ_LOG_BASE": f"{self.folder}/log",
             "RABBITMQ_CONFIG_FILE": f"{self.folder}/rabbitmq.conf",
             "RABBITMQ_ENABLED_PLUGINS_FILE": f"{self.folder}/plugins",
         }, stdout=subprocess.DEVNULL)

@@ -148,7 +148,8 @@ def test_a_command_that_makes_no_sense_is_refused(words, said):
 
 
 def test_every_measure_has_a_title_and_a_sentence_of_what_limits_it():
-    assert set(sections.TITLES) == set(sections.WHY) == {"speed", "profile", *checks.CHECKS}
+    assert set(sections.TITLES) == set(sections.WHY) == {
+        "speed", "profile", "queue", *checks.CHECKS}
     assert len(set(sections.TITLES.values())) == len(sections.TITLES)
 
 
