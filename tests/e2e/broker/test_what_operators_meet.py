@@ -59,7 +59,7 @@ def test_a_ledger_that_cannot_be_written_is_named_with_what_to_do(tmp_path, what
         for path in (folder, *folder.iterdir()):
             os.chown(path, NOBODY, NOBODY)
         for parent in tmp_path.parents:  # pytest's folders, which are closed to others
-            if parent.name.startswith("pytest-") and parent.stat().st_uid == 0:
+            if parent.name.startswith(("pytest-", "popen-")) and parent.stat().st_uid == 0:
                 parent.chmod(0o755)
         tmp_path.chmod(0o755)
         user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
