@@ -165,7 +165,7 @@ class Rabbit(Server):
         # The wrapper on the path would run it as the user rabbitmq, who cannot write here.
         server = pathlib.Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
         if not server.exists():
-            raise Failed("RabbitMQ is not installed: apt-get install rabbitmq-server")
+            raise Failed("RabbitMQ is not installed: run ops/setup --peers")
         port = free_port()
         (self.folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = 127.0.0.1:{port}\ndisk_free_limit.absolute = 100MB\n")

@@ -57,6 +57,7 @@ STANDS_FOR = {
     "oclgrind": run(r'\[?"oclgrind"'),
     "perl-doc": ((".cpp",), r"/usr/share/perl/[\d.]+/pod/"),
     "procps": run(r'\["ps", '),
+    "rabbitmq-server": run(r"/usr/lib/rabbitmq/bin/rabbitmq-server"),
 }
 
 
