@@ -210,5 +210,93 @@ TEST_F(FailingCalls, OfReadsEndTheLedgerAndLeaveTheStateOfACommit) {
               static_cast<unsigned long long>(noticed));
 }
 
+// One bit of the file flips while nobody has it open. The ledger may refuse to open or to answer;
+// what it serves are bodies that were stored, under their numbers.
+class FlippedBits : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(run_.go([this] { return run_.commits() >= ScriptedRun::steps; }));
+    sound_ = read_all(run_.ledger());
+    for (std::uint32_t n = 0; n < RandomOperations::jobs; ++n) {
+      bodies_.insert(run_.script().body_of(n));
+    }
+    run_.close();
+  }
+
+  static std::vector<ReadStreamReply> read_all(Ledger& ledger) {
+    std::vector<ReadStreamReply> out;
+    for (const std::string& who : RandomOperations::tenants()) {
+      for (const std::string& stream : RandomOperations::streams()) {
+        ReadStream read = reading(stream);
+        read.tenant = who;
+        auto reply = ask_all(ledger, {read}).front();
+        if (reply && std::get<ReadStreamReply>(*reply).trimmed) {
+          read.from = std::get<ReadStreamReply>(*reply).first;
+          reply = ask_all(ledger, {read}).front();
+        }
+        out.push_back(reply ? std::get<ReadStreamReply>(*reply) : ReadStreamReply{});
+      }
+    }
+    return out;
+  }
+
+  void check_entries(Ledger& ledger) {
+    const auto found = read_all(ledger);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      for (const Entry& entry : found[i].entries) {
+        const auto same = std::ranges::find(sound_[i].entries, entry.number, &Entry::number);
+        EXPECT_TRUE(same != sound_[i].entries.end() && same->body == entry.body)
+            << "number " << entry.number << " has another body";
+        ++served_;
+      }
+    }
+  }
+  void check_jobs(Ledger& ledger) {
+    for (const std::string& who : RandomOperations::tenants()) {
+      Claim claims{who, "engine", "model", 1'000, start_us + 1'000, ClaimFrom::jobs};
+      claims.kv = {"f16/f16", "r5/r3"};
+      const auto reply = ask_all(ledger, {claims}).front();
+      if (!reply) continue;
+      for (const ClaimedJob& job : std::get<ClaimReply>(*reply).jobs) {
+        EXPECT_TRUE(bodies_.contains(job.body)) << job.job << " has a body that nobody submitted";
+        ++served_;
+      }
+      reported_ += std::get<ClaimReply>(*reply).ended.size();
+    }
+  }
+
+  ScriptedRun run_{3};
+  std::vector<ReadStreamReply> sound_;
+  std::set<Body> bodies_;
+  std::uint64_t served_ = 0, reported_ = 0, unopened_ = 0;
+};
+
+TEST_F(FlippedBits, AreNeverServed) {
+  PowerCutDisk disk;
+  const ManualClock clock;
+  std::mt19937_64 random(7);
+  for (std::uint64_t i = 0; i < 300 && !HasFailure(); ++i) {
+    SCOPED_TRACE(numbered("flip ", i));
+    disk.take(run_.disk(), i, Kept::everything);
+    auto& file = disk.file("ledger");
+    char& byte = file.content.at(random() % file.content.size());
+    byte = static_cast<char>(byte ^ (1 << random() % 8));
+    file.durable = file.content;
+    auto ledger = open_on(disk, clock);
+    if (!ledger) {
+      ++unopened_;
+      EXPECT_FALSE(ledger.error().message.empty());
+      continue;
+    }
+    check_entries(**ledger);
+    check_jobs(**ledger);
+  }
+  std::printf("%llu bodies served, %llu jobs failed as damaged, %llu ledgers not opened\n",
+              static_cast<unsigned long long>(served_), static_cast<unsigned long long>(reported_),
+              static_cast<unsigned long long>(unopened_));
+  EXPECT_GT(served_, 1'000u);
+  EXPECT_GT(reported_, 0u);
+}
+
 }  // namespace
 }  // namespace millrace::broker::test

@@ -37,6 +37,7 @@ class ScriptedRun {
     return {};
   }
   void close() { ledger_.reset(); }
+  Ledger& ledger() { return *ledger_; }
 
   PowerCutDisk& disk() { return disk_; }
   const Told& told() const { return told_; }
