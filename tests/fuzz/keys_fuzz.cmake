@@ -1,0 +1,1 @@
+millrace_fuzz(keys_fuzz LIBS millrace_keys)

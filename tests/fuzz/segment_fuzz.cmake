@@ -1,0 +1,1 @@
+millrace_fuzz(segment_fuzz LIBS millrace_prefix)

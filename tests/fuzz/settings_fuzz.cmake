@@ -1,0 +1,1 @@
+millrace_fuzz(settings_fuzz LIBS millrace_broker_settings)
