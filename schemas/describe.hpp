@@ -14,6 +14,7 @@
 #include <string_view>
 #include <variant>
 
+#include "schemas/describe_operating.hpp"
 #include "schemas/describe_streams.hpp"
 #include "schemas/messages.hpp"
 
@@ -110,6 +111,14 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "The broker answers `stream_changed`."},
     {"stream_changed", "broker → client",
      "The answer to `trim`, `keep` and `remove`, after the commit: the stream as it is now."},
+    {"backup_request", "client → broker",
+     "Asks for a copy of the whole ledger, made while the broker works. The broker answers "
+     "`backup_answer` at once: ask again with the same name until it says `done`."},
+    {"backup_answer", "broker → client", "How far the copy is."},
+    {"drain_request", "client → broker",
+     "Begins an orderly stop of the broker: it takes no new jobs and hands out none. The broker "
+     "answers `drain_answer`, and says `goodbye` when it ends."},
+    {"drain_answer", "broker → client", "The broker drains."},
 }};
 
 // ---- sessions

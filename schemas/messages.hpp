@@ -253,6 +253,29 @@ struct StreamChanged {
   friend bool operator==(const StreamChanged&, const StreamChanged&) = default;
 };
 
+// ---- operating a broker
+
+// Asks for a copy of the whole ledger under a name, in a folder that the broker chooses. The copy
+// is made while the broker works: ask again with the same name until the answer says `done`.
+struct BackupRequest {
+  std::string name;
+  friend bool operator==(const BackupRequest&, const BackupRequest&) = default;
+};
+struct BackupAnswer {
+  std::string folder;                   // on the broker's machine
+  std::uint64_t bytes = 0, copied = 0;  // of the ledger's file
+  bool done = false;                    // the copy is whole and on disk
+  friend bool operator==(const BackupAnswer&, const BackupAnswer&) = default;
+};
+struct DrainRequest {    // begins an orderly stop of the broker
+  bool engines = false;  // the engines are told to leave as well
+  friend bool operator==(const DrainRequest&, const DrainRequest&) = default;
+};
+struct DrainAnswer {
+  std::uint32_t wait_ms = 0;  // so long running jobs may go on
+  friend bool operator==(const DrainAnswer&, const DrainAnswer&) = default;
+};
+
 // ---- engines
 struct Ready {  // grants credit: how many more leases the engine would take now; replaces the last
   std::uint32_t credit = 0;
@@ -327,7 +350,8 @@ using Message =
                  StatusRequest, StatusAnswer, Fetch, Data, Trimmed, Acknowledge, Acknowledged,
                  Ready, Leases, Heartbeat, HeartbeatAnswer, Ends, Committed, Release, Goodbye,
                  Watch, Watching, Partials, Begun, StreamsRequest, StreamsAnswer, CursorsRequest,
-                 CursorsAnswer, Trim, Keep, Remove, StreamChanged>;
+                 CursorsAnswer, Trim, Keep, Remove, StreamChanged, BackupRequest, BackupAnswer,
+                 DrainRequest, DrainAnswer>;
 
 struct Envelope {
   std::uint64_t id = 0;

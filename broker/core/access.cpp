@@ -12,11 +12,13 @@ KeyRoles roles_for(Endpoint endpoint, const Message& message) {
   if (endpoint == Endpoint::engine) return {work};
   return std::visit(Overloaded{
                         [](const Hello&) {
-                          return KeyRoles{submit, read, admin};
+                          return KeyRoles{submit, read, admin, operate};
                         },
                         [](const Goodbye&) {
-                          return KeyRoles{submit, read, admin};
+                          return KeyRoles{submit, read, admin, operate};
                         },
+                        [](const BackupRequest&) { return KeyRoles{operate}; },
+                        [](const DrainRequest&) { return KeyRoles{operate}; },
                         [](const StatusRequest&) {
                           return KeyRoles{submit, read};
                         },
@@ -44,7 +46,7 @@ Access::Access(Outbox& out, const std::optional<std::vector<Grant>>& grants)
       keyed_(grants.has_value()),
       local_{"local",
              default_tenant,
-             {KeyRole::submit, KeyRole::read, KeyRole::work, KeyRole::admin},
+             {KeyRole::submit, KeyRole::read, KeyRole::work, KeyRole::admin, KeyRole::operate},
              {}} {
   if (grants) replace(*grants);
 }
@@ -59,6 +61,16 @@ const Grant* Access::find(const std::string& key) const {
   if (!keyed_) return &local_;
   const auto found = grants_.find(key);
   return found == grants_.end() ? nullptr : &found->second;
+}
+
+bool Access::administers(const Message& message) {
+  return std::visit(
+      [](const auto& one) {
+        using M = std::decay_t<decltype(one)>;
+        return std::is_same_v<M, Trim> || std::is_same_v<M, Keep> || std::is_same_v<M, Remove> ||
+               std::is_same_v<M, BackupRequest> || std::is_same_v<M, DrainRequest>;
+      },
+      message);
 }
 
 Status Access::check(const Grant* who, Endpoint endpoint, const Message& message) {

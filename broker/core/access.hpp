@@ -27,6 +27,8 @@ class Access {
   // What the key of a connection may do; null where it is not, or no longer, allowed.
   const Grant* find(const std::string& key) const;
 
+  // Whether only administrators and operators may send it, because it changes what others see.
+  static bool administers(const Message& message);
   // Whether the key may send this message to this endpoint. An error (unauthorized) is counted, and
   // logged once for each key and reason.
   Status check(const Grant* who, Endpoint endpoint, const Message& message);

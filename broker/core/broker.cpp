@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "broker/core/audit_text.hpp"
 #include "broker/core/overloaded.hpp"
 #include "broker/core/results.hpp"
 
@@ -30,7 +31,8 @@ Broker::Broker(CoreConfig config)
       readers_(out_, sessions_),
       requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_),
       stream_requests_(out_, sessions_, config_),
-      retainer_(out_, config_) {}
+      retainer_(out_, config_),
+      backups_(out_, sessions_) {}
 
 Actions Broker::handle(Event event, Now now) {
   out_.begin(now);
@@ -106,6 +108,8 @@ void Broker::message(Received event) {
   if (auto allowed = access_.check(who, peer.endpoint, envelope.message); !allowed) {
     return out_.refuse(peer, envelope.id, std::move(allowed.error()));
   }
+  if (peer.endpoint == Endpoint::client && Access::administers(envelope.message))
+    audit(*who, envelope.message);
   if (peer.endpoint == Endpoint::push) {
     return push_message(who->tenant, std::move(envelope.message));
   }
@@ -130,6 +134,14 @@ void Broker::message(Received event) {
   }
 }
 
+// One line for each command of an administrator, whatever becomes of it. The log adds the time.
+void Broker::audit(const Grant& who, const Message& message) {
+  const auto* backup = std::get_if<BackupRequest>(&message);
+  if (backup != nullptr && backups_.makes(backup->name)) return;  // it only asks how far it is
+  out_.note(NoteLevel::audit,
+            "key " + who.name + " of tenant " + who.tenant + ": " + audit_text(message));
+}
+
 void Broker::client_message(const Asker& asker, Message message) {
   std::visit(Overloaded{
                  [&](Submit& m) {
@@ -152,6 +164,11 @@ void Broker::client_message(const Asker& asker, Message message) {
                  [&](Trim& m) { stream_requests_.trim(asker, std::move(m)); },
                  [&](Keep& m) { stream_requests_.keep(asker, std::move(m)); },
                  [&](Remove& m) { stream_requests_.remove(asker, std::move(m)); },
+                 [&](BackupRequest& m) { backups_.request(asker, std::move(m)); },
+                 [&](DrainRequest& m) {
+                   out_.send(asker.peer, asker.id, DrainAnswer{config_.drain_wait_ms});
+                   drain({.engines = m.engines});
+                 },
                  [&](auto&) { refuse_unexpected(asker.peer, asker.id, message); },
              },
              message);
@@ -198,7 +215,8 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
       {Code::unexpected_message,
        client ? "a message that clients do not send" : "a message that engines do not send",
        client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, status_request, "
-                "streams_request, cursors_request, trim, keep, remove"
+                "streams_request, cursors_request, trim, keep, remove, backup_request, "
+                "drain_request"
               : "engines send ready, heartbeat, begun, ends, release, partials"});
 }
 
@@ -306,6 +324,7 @@ void Broker::drain(const Drain& how) {
   drain_us_ = out_.now().mono_us;
   dispatcher_.close();
   retainer_.close();
+  backups_.close();
   submissions_.drain();
   out_.note(NoteLevel::info, "draining: the broker takes no new jobs and hands out none");
 }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "broker/core/access.hpp"
+#include "broker/core/backups.hpp"
 #include "broker/core/dispatcher.hpp"
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
@@ -72,6 +73,7 @@ class Broker {
   void sweep();
   void count_queues(std::function<void(const std::vector<TenantInfo>&)> then);
   void expire(const std::string& tenant);
+  void audit(const Grant& who, const Message& message);
   void drain(const Drain& how);
   void check_drained();
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
@@ -94,6 +96,7 @@ class Broker {
   Requests requests_;
   StreamRequests stream_requests_;
   Retainer retainer_;
+  Backups backups_;
   int recovering_ = 1;  // steps left until the ledger's state is known
   std::deque<Received> early_;
   std::uint64_t early_bytes_ = 0;

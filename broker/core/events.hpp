@@ -95,7 +95,8 @@ struct Ring {  // a doorbell announcement: the stream's last number, after its c
   std::string tenant, stream, epoch;
   std::uint64_t high = 0;
 };
-enum class NoteLevel : std::uint8_t { info, warning, error };
+// An `audit` note says what an administrator did; the log holds it at every level.
+enum class NoteLevel : std::uint8_t { info, warning, error, audit };
 struct Note {  // a line for the log
   NoteLevel level = NoteLevel::info;
   std::string text;

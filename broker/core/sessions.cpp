@@ -18,8 +18,8 @@ Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   if (endpoint == Endpoint::client) welcome.frame_bytes = limits::client_frame_bytes;
   welcome.broker = config_.broker_id;
   welcome.software = config_.software;
-  welcome.capabilities = {"begun",    "bulk_submit", "cancel", "cursors",
-                          "partials", "replay",      "retry"};
+  welcome.capabilities = {"backup", "begun",    "bulk_submit", "cancel", "cursors",
+                          "drain",  "partials", "replay",      "retry"};
   if (!config_.doorbell.empty()) welcome.capabilities.push_back("doorbell");
   if (config_.push) welcome.capabilities.push_back("push");
   welcome.heartbeat_ms = config_.heartbeat_ms;

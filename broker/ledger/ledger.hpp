@@ -29,6 +29,7 @@
 #include <variant>
 #include <vector>
 
+#include "broker/ledger/backup_operations.hpp"
 #include "broker/ledger/stream_operations.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/job.hpp"
@@ -338,11 +339,11 @@ using Operation =
     std::variant<SubmitJob, Claim, ClaimShared, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
                  CancelJobs, RetryJobs, ReadStream, ListStreams, GetStream, MoveCursor, ListCursors,
                  RemoveCursor, TrimStream, RemoveStream, KeepStream, Retain, Append, GetJob, Count,
-                 ListTenants>;
+                 ListTenants, BackUp>;
 using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
                            FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
                            ListStreamsReply, StreamReply, MoveCursorReply, ListCursorsReply,
-                           RetainReply, GetJobReply, CountReply, ListTenantsReply>;
+                           RetainReply, GetJobReply, CountReply, ListTenantsReply, BackUpReply>;
 
 // Whether an error of `apply` or `idle` leaves the ledger usable.
 inline bool may_try_again(const Error& error) {

@@ -50,7 +50,7 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
 
 bool only_reads(const Operation& op) {
   return is_any<FindLapsed, ReadStream, ListStreams, GetStream, ListCursors, GetJob, Count,
-                ListTenants>(op);
+                ListTenants, BackUp>(op);
 }
 bool brings_work(const Operation& op) {
   return is_any<SubmitJob, Append>(op);

@@ -67,6 +67,8 @@ class LedgerRules {
   Result<Reply> carry_out(const RemoveCursor& op);
   Result<Reply> carry_out(const TrimStream& op);
   Result<Reply> carry_out(const RemoveStream& op);
+  // The stored ledger carries it out after the transaction, in which nothing can be copied.
+  static Result<Reply> carry_out(const BackUp&) { return BackUpReply{}; }
   Result<Reply> carry_out(const KeepStream& op);
   Result<Reply> carry_out(const Retain& op);
   Result<Reply> carry_out(const Append& op);

@@ -81,6 +81,7 @@ Result<std::unique_ptr<Ledger>> open_in_folder(const std::string& folder,
   with.read_columns = std::move(options.read_columns);
   with.env = options.env;
   with.disk_marks = std::move(options.disk_marks);
+  with.backups = std::move(options.backups);
   return open_sqlite_ledger(path, std::move(with));
 }
 

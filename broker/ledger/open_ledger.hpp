@@ -31,6 +31,7 @@ struct OpenLedgerOptions {
   ReadColumns read_columns;  // required for a ledger of an earlier version that holds jobs
   Env* env = nullptr;        // required; not owned
   std::shared_ptr<const DiskMarks> disk_marks{};  // null: none
+  std::string backups{};  // the folder of backups; empty: `backups` in the ledger's folder
 };
 
 // Returns the handles on the ledger, one for each batch that may be in flight: see LedgerThread.

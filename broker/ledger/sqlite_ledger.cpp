@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "broker/ledger/disk_reserve.hpp"
+#include "broker/ledger/sqlite_backup.hpp"
 #include "broker/ledger/sqlite_records.hpp"
 #include "broker/ledger/sqlite_space.hpp"
 #include "broker/ledger/sqlite_testing.hpp"
@@ -38,6 +39,7 @@ class SqliteStore final : public LedgerStore {
   Status room_for(std::uint64_t bytes) override { return reserve_.room_for(bytes); }
   Status release_reserve() override;
   Status idle() override;
+  Result<BackUpReply> back_up(const BackUp& op) override { return backup_.step(op); }
 
  private:
   Status checkpoint(int mode);
@@ -51,6 +53,9 @@ class SqliteStore final : public LedgerStore {
   const Clock& clock_;
   Database database_;
   DiskReserve reserve_;
+  SqliteBackup backup_{
+      database_, env_,
+      options_.backups.empty() ? parent_directory(path_) + "/backups" : options_.backups};
   std::optional<SqliteRecords> records_;
   std::optional<SqliteSpace> space_;
   bool writing_ = false;                  // the transaction under way

@@ -32,7 +32,8 @@ struct SqliteLedgerOptions {
   // most about 1 ms in each pause.
   std::uint32_t spare_pages = 4096;
   std::chrono::milliseconds space_pause{20};
-  Env* env = nullptr;  // for the folder and the ballast; not owned; null: the real file system
+  std::string backups;  // the folder of backups; empty: `backups` beside the file
+  Env* env = nullptr;   // for the folder and the ballast; not owned; null: the real file system
   const Clock* clock = nullptr;  // for the pauses; not owned; null: the system's
   std::string vfs;               // name of an SQLite VFS, for tests; empty: the default
 };

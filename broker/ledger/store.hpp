@@ -36,6 +36,12 @@ class LedgerStore {
   virtual Status room_for(std::uint64_t) { return {}; }
   // Gives the space that is kept for results to the next transaction.
   virtual Status release_reserve() { return {}; }
+  // Carries out one step of a backup, between transactions; short. The errors do not end the
+  // ledger.
+  virtual Result<BackUpReply> back_up(const BackUp&) {
+    return fail(Code::usage, "this ledger is not in a file, so it makes no backups",
+                "keep the ledger in a folder: --ledger DIR");
+  }
   // Does housekeeping between transactions; short, may be skipped.
   virtual Status idle() { return {}; }
 };

@@ -69,6 +69,11 @@ Result<StoredLedger::Replies> StoredLedger::apply(std::span<const Operation> ope
     replies = attempt_on_a_full_disk(operations, now_us, replies.error());
   }
   if (!replies) return failed(replies.error());
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (const auto* op = std::get_if<BackUp>(&operations[i])) {
+      (*replies)[i] = store_->back_up(*op);
+    }
+  }
   return replies;
 }
 

@@ -113,6 +113,7 @@ int run(Running running) {
   options.push = settings.push;
   options.keys = settings.keys;
   options.disk_marks = running.disk_marks;
+  options.backups = settings.backups;
   broker::apply(settings, options.core);
   // Block the signals before any thread starts, so that all inherit this and only this one waits.
   const auto signals = watched_signals();

@@ -29,6 +29,7 @@ struct ServerOptions {
 
   CoreConfig core;
   std::shared_ptr<const DiskMarks> disk_marks;  // of the free space; null: none
+  std::string backups;  // the folder of backups; empty: `backups` in the ledger's folder
 
   // The broker's thread calls these; they must not wait for it.
   std::function<void(const EngineInfo& engine)> engine_joined;

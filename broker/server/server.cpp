@@ -34,6 +34,8 @@ void log_note(const Note& note) {
       return log_info("broker", {{"what", note.text}});
     case NoteLevel::warning:
       return log_warn("broker", {{"what", note.text}});
+    case NoteLevel::audit:
+      return log_audit(note.text);
     case NoteLevel::error:
       return log_error("broker", {{"what", note.text}});
   }
@@ -98,6 +100,7 @@ Status BrokerServer::State::open() {
   };
   ledger_options.env = env.get();
   ledger_options.disk_marks = options.disk_marks;
+  ledger_options.backups = options.backups;
   // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_ledger(options.ledger, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());

@@ -90,6 +90,8 @@ std::vector<Setting> settings_of(Settings& s) {
        "folder of the ledger, created if it is missing",
        "It may be written as a URL: sqlite:///FOLDER. With memory: the ledger is in memory, for "
        "trials: acknowledged jobs are lost when the broker ends."},
+      {"ledger", "backups", "", "DIR", text, later, &s.backups, 0, 0,
+       "folder of the backups [backups in the ledger's folder]", ""},
       {"listen", "clients", "--listen", "ADDR", text, later, &s.clients, 0, 0,
        "endpoint for clients", ""},
       {"listen", "engines", "--listen-engines", "ADDR", text, later, &s.engines, 0, 0,

@@ -23,7 +23,7 @@
 namespace millrace::broker {
 
 struct Settings {
-  std::string ledger = "millrace-ledger";
+  std::string ledger = "millrace-ledger", backups;
   std::string clients = ServerOptions().clients, engines = ServerOptions().engines;
   std::string doorbell = ServerOptions().doorbell, push;
   std::string keys;

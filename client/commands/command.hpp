@@ -44,6 +44,8 @@ void add_fidelity_command(CLI::App& app, Invocation& invocation);
 void add_calibrate_command(CLI::App& app, Invocation& invocation);
 void add_convert_command(CLI::App& app, Invocation& invocation);
 void add_errors_command(CLI::App& app, Invocation& invocation);
+void add_backup_commands(CLI::App& app, Invocation& invocation);  // also verify, restore, drain
+void add_doctor_command(CLI::App& app, Invocation& invocation);
 void add_keys_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal

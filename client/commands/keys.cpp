@@ -177,7 +177,8 @@ void add_keys_command(CLI::App& app, Invocation& invocation) {
       "  millrace keys new producer.key --keys /etc/millrace/keys --name producer \\\n"
       "      --tenant acme --roles submit,read\n"
       "  millrace keys revoke producer --keys /etc/millrace/keys\n\n"
-      "Roles: submit, read, work (an engine), admin. The tenant of an engine may be *: every "
+      "Roles: submit, read, work (an engine), admin, operate (backup, drain). The tenant of an "
+      "engine may be *: every "
       "tenant.");
   command->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
@@ -199,7 +200,8 @@ void add_keys_command(CLI::App& app, Invocation& invocation) {
     one->add_option("--tenant", flags->tenant, "whom the key acts for; * for an engine of all")
         ->type_name("NAME")
         ->capture_default_str();
-    return one->add_option("--roles", flags->roles, "what it may do: submit,read,work,admin")
+    return one
+        ->add_option("--roles", flags->roles, "what it may do: submit,read,work,admin,operate")
         ->type_name("ROLES");
   };
   auto* first = add("init", "Make a broker's folder of keys: its own key and an empty list", init);

@@ -63,6 +63,8 @@ int main(int argc, char** argv) {
   client::add_calibrate_command(app, invocation);
   client::add_convert_command(app, invocation);
   client::add_errors_command(app, invocation);
+  client::add_backup_commands(app, invocation);
+  client::add_doctor_command(app, invocation);
   client::add_keys_command(app, invocation);
   try {
     app.parse(argc, argv);

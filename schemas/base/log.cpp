@@ -198,6 +198,23 @@ void log(LogLevel level, std::string_view message, std::span<const LogField> fie
   logger->log(to_spdlog(level), "{}", payload(message, fields, json));
 }
 
+void log_audit(std::string_view what) {
+  State& s = state();
+  std::shared_ptr<spdlog::logger> logger;
+  {
+    const std::lock_guard lock(s.mutex);
+    logger = s.logger;
+  }
+  if (s.level == LogLevel::off || !logger) return;
+  const LogField field{"what", what};
+  const std::string line = payload("audit", std::span(&field, 1), s.json);
+  // Past the logger's own level.
+  for (const auto& sink : logger->sinks()) {
+    sink->log({logger->name(), spdlog::level::info, line});
+    sink->flush();
+  }
+}
+
 void log_error(std::string_view message, const Error& error) {
   log_with_error(LogLevel::error, message, error);
 }

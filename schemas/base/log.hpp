@@ -93,6 +93,8 @@ inline void log_warn(std::string_view message, LogFields fields = {}) {
 inline void log_error(std::string_view message, LogFields fields = {}) {
   log(LogLevel::error, message, fields);
 }
+// A line of the level `info` that is written at every level but `off`.
+void log_audit(std::string_view what);
 // An error value as fields `code`, `error` and, where there is one, `hint`.
 void log_error(std::string_view message, const Error& error);
 void log_warn(std::string_view message, const Error& error);

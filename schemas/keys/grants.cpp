@@ -7,7 +7,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::array<std::string_view, 4> role_names = {"submit", "read", "work", "admin"};
+constexpr std::array<std::string_view, 5> role_names = {"submit", "read", "work", "admin",
+                                                        "operate"};
 constexpr std::size_t name_bytes = 64;
 constexpr std::string_view name_characters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
@@ -96,13 +97,13 @@ Result<KeyRoles> parse_roles(std::string_view text) {
     const auto found = std::ranges::find(role_names, name);
     if (found == role_names.end()) {
       return fail(Code::usage, "there is no role \"" + std::string(name) + "\"",
-                  "roles are submit, read, work and admin, with commas between them");
+                  "roles are submit, read, work, admin and operate, with commas between them");
     }
     roles.add(static_cast<KeyRole>(found - role_names.begin()));
   }
   if (!roles.empty()) return roles;
   return fail(Code::usage, "no role is given",
-              "roles are submit, read, work and admin, with commas between them");
+              "roles are submit, read, work, admin and operate, with commas between them");
 }
 
 Status check_public_key(std::string_view key) {

@@ -22,6 +22,7 @@ enum class KeyRole : std::uint8_t {
   read,    // read, watch and acknowledge results
   work,    // be an engine
   admin,   // administer the tenant; may also submit and read
+  operate  // operate the broker, for all tenants: back it up, drain it; nothing else
 };
 
 class KeyRoles {
@@ -35,7 +36,8 @@ class KeyRoles {
   bool empty() const { return bits_ == 0; }
   // Whether these roles allow what needs `role`.
   bool allow(KeyRole role) const {
-    return has(role) || (role != KeyRole::work && has(KeyRole::admin));
+    const bool by_admin = role != KeyRole::work && role != KeyRole::operate;
+    return has(role) || (by_admin && has(KeyRole::admin));
   }
   bool allow_any(KeyRoles needed) const;
   std::string text() const;  // "submit,read"

@@ -263,6 +263,14 @@ Result<std::optional<Frames>> Socket::receive(Sender* sender) {
   return frames;
 }
 
+std::string library_version() {
+  const auto [major, minor, patch] = zmq::version();
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+}
+bool has_curve() {
+  return zmq_has("curve") == 1;
+}
+
 bool is_loopback(std::string_view endpoint) {
   if (endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://")) return true;
   constexpr std::string_view tcp = "tcp://";

@@ -119,6 +119,9 @@ class Socket {
   std::thread::id owner_;
 };
 
+std::string library_version();  // of libzmq: "4.3.4"
+bool has_curve();
+
 // True for ipc, inproc, and tcp on the loopback interface: endpoints that need no keys.
 bool is_loopback(std::string_view endpoint);
 

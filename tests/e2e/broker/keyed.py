@@ -59,10 +59,10 @@ class Keys:
 class KeyedBroker(Broker):
     """A broker with keys on TCP, whose ports the system chooses."""
 
-    def __init__(self, folder, keys, *options, environment=None):
+    def __init__(self, folder, keys, *options, environment=None, log_level="trace"):
         self.bound = {}
         self.environment = environment
-        super().__init__(folder, "--keys", keys.folder, "--log-level", "trace", *options)
+        super().__init__(folder, "--keys", keys.folder, "--log-level", log_level, *options)
 
     def command(self, *extra):
         command = [str(PROGRAM), "--ledger", str(self.folder / "ledger")]

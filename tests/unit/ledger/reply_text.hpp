@@ -18,6 +18,7 @@ struct Printer {
       out << l.lease << "/" << l.engine << "/" << l.job << "/" << l.alone << " ";
     }
   }
+  void operator()(const BackUpReply& r) { out << r.folder << r.done; }
   void operator()(const SubmitReply& r) { out << r.known << int(r.state); }
   void operator()(const ClaimReply& r) {
     for (const auto& j : r.jobs) {

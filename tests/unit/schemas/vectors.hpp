@@ -331,6 +331,10 @@ inline std::vector<Envelope> envelopes() {
       {35, Keep{"results", {{}, limits::GiB, {}}}},
       {36, Remove{"results", "loader"}},
       {37, StreamChanged{"3f9c0d6be1aa4c1d", limited}},
+      {38, BackupRequest{"before-the-update"}},
+      {38, BackupAnswer{"/var/lib/millrace/backups/before-the-update", 1'048'576, 65'536, false}},
+      {39, DrainRequest{true}},
+      {39, DrainAnswer{5'000}},
   };
 }
 

@@ -1,0 +1,33 @@
+#pragma once
+// Has the ledger copy itself, step by step, each sharing a commit with whatever else waits. One
+// backup is under way at a time. Whoever asks is told at once how far it is, and asks again.
+// Thread safety: none.
+#include <optional>
+#include <string>
+
+#include "broker/core/outbox.hpp"
+#include "broker/core/sessions.hpp"
+
+namespace millrace::broker {
+
+class Backups {
+ public:
+  Backups(Outbox& out, Sessions& sessions) : out_(out), sessions_(sessions) {}
+
+  void request(const Asker& asker, BackupRequest request);
+  bool makes(const std::string& name) const { return running_ && name == name_; }
+  void close();  // the broker drains: a backup under way is dropped
+
+ private:
+  void step();
+  void answer(const Asker& asker);
+
+  Outbox& out_;
+  Sessions& sessions_;
+  std::string name_;  // of the last one
+  bool running_ = false, closed_ = false;
+  BackUpReply last_;
+  std::optional<Error> error_;
+};
+
+}  // namespace millrace::broker

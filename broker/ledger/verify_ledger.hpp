@@ -1,0 +1,29 @@
+#pragma once
+// Checks a ledger that no broker holds, such as a backup, and restores one from a backup.
+// Thread safety: pure functions over files.
+#include <cstdint>
+#include <string>
+
+#include "schemas/base/error.hpp"
+
+namespace millrace::broker {
+
+std::string ledger_engine_version();  // "SQLite 3.40.1"
+
+struct LedgerReport {
+  int version = 0;
+  std::uint64_t jobs = 0, results = 0, streams = 0;
+};
+
+// Reads everything in the folder's ledger: SQLite's own check of the file, the checksum of each
+// body and result, the numbers of each stream, and the counts of jobs. Changes nothing. Errors:
+// ledger_corrupt (what is wrong, and where), ledger_in_use, ledger_newer, not_found.
+Result<LedgerReport> verify_ledger(const std::string& folder);
+
+// Copies the ledger of `backup` to `folder`, which must hold none, and verifies both. The restored
+// ledger gets a new epoch, because its streams may be shorter than their readers know, and lease
+// numbers that no engine has, because some were handed out after the backup. Errors: those of
+// verify_ledger, conflict (there is a ledger), disk_full, io_error.
+Result<LedgerReport> restore_ledger(const std::string& backup, const std::string& folder);
+
+}  // namespace millrace::broker
