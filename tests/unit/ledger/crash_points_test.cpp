@@ -90,6 +90,8 @@ TEST(CrashPoints, TheRunHasAllThatWrites) {
   ScriptedRun run(1);
   ASSERT_TRUE(run.go());
   for (std::size_t kind = 0; kind < std::variant_size_v<Operation>; ++kind) {
+    // A backup writes another file, and nothing of the ledger.
+    if (kind == Operation(BackUp{}).index()) continue;
     EXPECT_TRUE(run.kinds().contains(kind))
         << "no operation of kind " << kind << " succeeds: RandomOperations must make some";
   }
