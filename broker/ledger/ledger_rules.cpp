@@ -89,7 +89,7 @@ std::vector<Result<Reply>> LedgerRules::carry_out(std::span<const Operation> ope
             if constexpr (std::is_same_v<Op, SubmitJob> || std::is_same_v<Op, Finish>) {
               return fail(Code::internal, "an operation on a set was carried out alone");
             } else {
-              return carry_out(one);
+              return this->carry_out(one);
             }
           },
           op));
