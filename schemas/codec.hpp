@@ -64,11 +64,14 @@ Result<JobLabels> decode_labels(std::string_view bytes);
 // has accepted, as 32 hex digits. It is the id of a job that gives none.
 std::string canonical_hash(std::string_view job_body);
 // Hash of what a job asks for, as 32 hex digits: jobs under one id are compared by it. Defaults
-// that are spelled out, other spellings of a value and ignored fields make no difference.
+// that are spelled out, other spellings of a value and ignored fields make no difference, nor do
+// the times between which it may run.
 std::string job_hash(const Job& job);
+// The hash of version 2, in which these times count.
+std::string timed_job_hash(const Job& job);
 // The version is stored beside the hash, because another version hashes in another way. Ledgers
-// hold jobs of version 1, whose hash is canonical_hash of the body.
-inline constexpr int job_hash_version = 2;
+// hold jobs of version 1, whose hash is canonical_hash of the body, and of version 2.
+inline constexpr int job_hash_version = 3;
 
 // The seed of a job that gives none: a hash of its custom_id, its prompt and its sampling fields
 // (`sampling`, Sampling and LogitEdits) as the job gives them, and of nothing else, also not of

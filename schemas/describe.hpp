@@ -14,6 +14,7 @@
 #include <string_view>
 #include <variant>
 
+#include "schemas/describe_jobs.hpp"
 #include "schemas/describe_operating.hpp"
 #include "schemas/describe_streams.hpp"
 #include "schemas/messages.hpp"
@@ -49,7 +50,8 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
     {"status_request", "client → broker",
      "Asks about a job, a batch or a stream, or, where it names nothing, about the whole broker. "
      "The broker answers `status_answer`, or refuses what it does not hold (`not_found`): a job, a "
-     "batch without jobs, a stream without results."},
+     "batch without jobs, a stream without results. To a client without the capability `not_found` "
+     "such a stream is an empty one, as it was before."},
     {"status_answer", "broker → client",
      "Fills the fields that were asked for; the others have their defaults."},
     {"fetch", "client → broker",
@@ -119,6 +121,27 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "Begins an orderly stop of the broker: it takes no new jobs and hands out none. The broker "
      "answers `drain_answer`, and says `goodbye` when it ends."},
     {"drain_answer", "broker → client", "The broker drains."},
+    {"jobs_request", "client → broker",
+     "Asks for one job, or for the jobs of a batch, of a stream or in a state. The broker answers "
+     "`jobs_answer`, or refuses a job that it does not hold (`not_found`)."},
+    {"jobs_answer", "broker → client",
+     "Jobs, at most 250. Those of a batch come in the order of their submission, others in the "
+     "order of their ids. An answer may hold fewer jobs, even none, and still say `more`, because "
+     "the broker looks through a few thousand jobs at a time."},
+    {"drop", "client → broker",
+     "Forgets failed jobs, by id or all of a batch: they are no longer listed, counted or known, "
+     "and cannot be retried. Their entries stay in the stream. The broker answers `dropped`."},
+    {"dropped", "broker → client", "The outcome of a `drop`, in numbers of jobs."},
+    {"batches_request", "client → broker",
+     "Asks for one batch, or for all. The broker answers `batches_answer`."},
+    {"batches_answer", "broker → client", "Batches in order of their names, at most 250."},
+    {"change_batch", "client → broker",
+     "Closes a batch, or sets its metadata. A closed batch takes no new jobs (`batch_closed`); "
+     "when all its jobs have ended, an entry of the stream `batches` tells so, once. A retry of "
+     "its "
+     "jobs takes the end back, and the next end has another entry. The broker answers "
+     "`batch_changed`, or refuses a batch without jobs (`not_found`)."},
+    {"batch_changed", "broker → client", "The answer to `change_batch`, after the commit."},
 }};
 
 // ---- sessions
@@ -178,33 +201,6 @@ void fields(auto& v, Is<SubmitAnswer> auto& m) {
 }
 void fields(auto& v, Is<Submitted> auto& m) {
   v.required("answers", m.answers, "one answer for each job");
-}
-void fields(auto& v, Is<Cancel> auto& m) {
-  v.field("jobs", m.jobs, Labels{limits::list_items, limits::id_bytes}, "job ids");
-  v.field("batch", m.batch, short_label, "a batch, in place of ids");
-}
-void fields(auto& v, Is<Cancelled> auto& m) {
-  v.field("cancelled", m.cancelled, "these were queued and ended at once");
-  v.field("requested", m.requested, "these are with an engine, which is told and will end them");
-  v.field("ended", m.ended, "these had ended before");
-  v.field("unknown", m.unknown, "these do not exist");
-}
-void fields(auto& v, Is<Retry> auto& m) {
-  v.field("jobs", m.jobs, Labels{limits::list_items, limits::id_bytes}, "job ids");
-  v.field("batch", m.batch, short_label, "a batch, in place of ids");
-}
-void fields(auto& v, Is<Retried> auto& m) {
-  v.field("retried", m.retried, "these are queued again");
-  v.field("not_failed", m.not_failed, "these had not failed and were left alone");
-  v.field("unknown", m.unknown, "these do not exist");
-}
-void fields(auto& v, Is<JobCounts> auto& m) {
-  v.field("queued", m.queued, "jobs that wait");
-  v.field("leased", m.leased, "jobs that are with an engine");
-  v.field("completed", m.completed, "jobs that ended with a result");
-  v.field("failed", m.failed, "jobs that ended with an error");
-  v.field("cancelled", m.cancelled, "jobs that were cancelled");
-  v.field("expired", m.expired, "jobs whose deadline passed");
 }
 void fields(auto& v, Is<StatusRequest> auto& m) {
   v.field("job", m.job, short_label, "a job's id");

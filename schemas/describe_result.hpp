@@ -143,6 +143,15 @@ void fields(auto& v, Is<GenerationResult> auto& m) {
           "settings have the job's names, edits are there where they differ from their defaults");
 }
 
+void fields(auto& v, Is<JobCounts> auto& m) {
+  v.field("queued", m.queued, "jobs that wait");
+  v.field("leased", m.leased, "jobs that are with an engine");
+  v.field("completed", m.completed, "jobs that ended with a result");
+  v.field("failed", m.failed, "jobs that ended with an error");
+  v.field("cancelled", m.cancelled, "jobs that were cancelled");
+  v.field("expired", m.expired, "jobs whose deadline passed");
+}
+
 // The fields of a result that the broker writes.
 void published_fields(auto& v, Is<JobResult> auto& m) {
   v.field("job", m.job, "the job's id");
@@ -156,6 +165,9 @@ void published_fields(auto& v, Is<JobResult> auto& m) {
   v.field("attempts", m.attempts, "how often the job was handed to an engine");
   v.field("submitted_us", m.submitted_us, "Unix time of the submission, by the broker's clock");
   v.field("ended_us", m.ended_us, "Unix time of the end, by the broker's clock");
+  v.field("counts", m.counts,
+          "in the stream `batches` alone: how the jobs of the batch ended; `submitted_us` is the "
+          "time of its first job then");
 }
 void fields(auto& v, Is<JobResult> auto& m) {
   published_fields(v, m);

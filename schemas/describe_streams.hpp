@@ -1,13 +1,10 @@
 #pragma once
 // The fields of the messages about streams and cursors: what they hold, and how long. The visitor
 // is that of describe.hpp, which includes this file. Thread safety: pure functions.
-#include "schemas/describe_result.hpp"
+#include "schemas/describe_jobs.hpp"
 #include "schemas/messages.hpp"
 
 namespace millrace {
-
-// The forms of names and ids in messages to the broker.
-inline constexpr Label short_label{limits::id_bytes}, short_name{limits::id_bytes, true};
 
 void fields(auto& v, Is<KeepLimits> auto& m) {
   v.field("age_s", m.age_s, Range{0, limits::keep_s},

@@ -90,8 +90,15 @@ std::string encode_job(const Job& job) {
   return written(plain);
 }
 
-std::string job_hash(const Job& job) {
+std::string timed_job_hash(const Job& job) {
   return hash128(encode_job(job)).hex();
+}
+
+std::string job_hash(const Job& job) {
+  Job timeless = job;
+  timeless.not_before_us.reset();
+  timeless.deadline_us.reset();
+  return timed_job_hash(timeless);
 }
 
 std::uint64_t derived_seed(const Job& job) {

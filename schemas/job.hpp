@@ -19,7 +19,8 @@ struct Job {
   std::string custom_id;    // a label that the result repeats
   std::string model = "*";  // "*" matches any engine
   std::uint32_t priority = limits::priority_default;
-  std::optional<std::int64_t> deadline_us;  // Unix time; a job that has not ended then expires
+  std::optional<std::int64_t> not_before_us;  // Unix time; it is not handed out before
+  std::optional<std::int64_t> deadline_us;    // Unix time; a job that has not ended then expires
   std::uint32_t max_attempts = limits::max_attempts_default;
   std::string stream = "results";
   std::string batch;  // empty: none
@@ -34,6 +35,11 @@ enum class JobState : std::uint8_t { queued, leased, completed, failed, cancelle
 constexpr bool is_end(JobState s) {
   return s != JobState::queued && s != JobState::leased;
 }
+
+struct JobCounts {
+  std::uint64_t queued = 0, leased = 0, completed = 0, failed = 0, cancelled = 0, expired = 0;
+  friend bool operator==(const JobCounts&, const JobCounts&) = default;
+};
 
 // The end of one job. It has either a `result` (completed, or cancelled after an engine began it)
 // or an `error`.
@@ -50,6 +56,8 @@ struct JobResult {
   std::uint32_t attempts = 0;     // hand-outs, this one included
   std::int64_t submitted_us = 0;  // Unix times, by the broker's clock
   std::int64_t ended_us = 0;
+  // The entry tells the end of a batch, named `batch`, and no job's: how its jobs ended.
+  std::optional<JobCounts> counts;
   friend bool operator==(const JobResult&, const JobResult&) = default;
 };
 

@@ -63,10 +63,13 @@ void fields(auto& v, Is<Job> auto& j) {
   fields(v, j.request);
   v.field("priority", j.priority, Range{0, limits::priority_count - 1},
           "jobs of a smaller number are served first");
+  v.beside("not_before_us", j.not_before_us, UnixTime{},
+           "a Unix time in microseconds; the job waits until then and delays no other");
   v.beside("deadline_us", j.deadline_us, UnixTime{},
            "a Unix time in microseconds; a job that has not ended by then is expired");
   v.field("max_attempts", j.max_attempts, Count{limits::max_attempts, 1},
-          "the job fails after this many deaths of an engine that ran it alone");
+          "the job fails after this many failures of engines: deaths while one ran it alone, and "
+          "errors that are not the job's own, after which it runs again with growing pauses");
   v.field("stream", j.stream, Label{limits::id_bytes, true, true},
           "the name of the stream that the result is published on; OpenAI's false is neutral");
   v.beside("batch", j.batch, label, "the batch that the job is counted in");

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "schemas/job.hpp"
+#include "schemas/job_messages.hpp"
 
 namespace millrace {
 
@@ -72,31 +72,6 @@ struct SubmitAnswer {
 struct Submitted {  // sent after the commit that holds the jobs; one answer for each job, in order
   std::vector<SubmitAnswer> answers;
   friend bool operator==(const Submitted&, const Submitted&) = default;
-};
-struct Cancel {  // jobs by id, or a whole batch
-  std::vector<std::string> jobs;
-  std::string batch;
-  friend bool operator==(const Cancel&, const Cancel&) = default;
-};
-struct Cancelled {
-  std::uint64_t cancelled = 0;  // were queued, and ended at once
-  std::uint64_t requested = 0;  // are leased; their engines are told and end them
-  std::uint64_t ended = 0;      // had already ended
-  std::uint64_t unknown = 0;
-  friend bool operator==(const Cancelled&, const Cancelled&) = default;
-};
-struct Retry {  // queues failed jobs again, by id or all of a batch
-  std::vector<std::string> jobs;
-  std::string batch;
-  friend bool operator==(const Retry&, const Retry&) = default;
-};
-struct Retried {
-  std::uint64_t retried = 0, not_failed = 0, unknown = 0;
-  friend bool operator==(const Retried&, const Retried&) = default;
-};
-struct JobCounts {
-  std::uint64_t queued = 0, leased = 0, completed = 0, failed = 0, cancelled = 0, expired = 0;
-  friend bool operator==(const JobCounts&, const JobCounts&) = default;
 };
 struct StatusRequest {  // asks about what it names; about the whole broker if it names nothing
   std::string job, batch, stream;
@@ -351,7 +326,8 @@ using Message =
                  Ready, Leases, Heartbeat, HeartbeatAnswer, Ends, Committed, Release, Goodbye,
                  Watch, Watching, Partials, Begun, StreamsRequest, StreamsAnswer, CursorsRequest,
                  CursorsAnswer, Trim, Keep, Remove, StreamChanged, BackupRequest, BackupAnswer,
-                 DrainRequest, DrainAnswer>;
+                 DrainRequest, DrainAnswer, JobsRequest, JobsAnswer, Drop, Dropped, BatchesRequest,
+                 BatchesAnswer, ChangeBatch, BatchChanged>;
 
 struct Envelope {
   std::uint64_t id = 0;

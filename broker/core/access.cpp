@@ -22,6 +22,14 @@ KeyRoles roles_for(Endpoint endpoint, const Message& message) {
                         [](const StatusRequest&) {
                           return KeyRoles{submit, read};
                         },
+                        [](const JobsRequest&) {
+                          return KeyRoles{submit, read};
+                        },
+                        [](const BatchesRequest&) {
+                          return KeyRoles{submit, read};
+                        },
+                        [](const ChangeBatch&) { return KeyRoles{submit}; },
+                        [](const Drop&) { return KeyRoles{submit}; },
                         [](const Submit&) { return KeyRoles{submit}; },
                         [](const Cancel&) { return KeyRoles{submit}; },
                         [](const Retry&) { return KeyRoles{submit}; },

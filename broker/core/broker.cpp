@@ -29,7 +29,9 @@ Broker::Broker(CoreConfig config)
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
                    [this](const std::string& tenant) { dispatcher_.work_arrived(tenant); }),
       readers_(out_, sessions_),
-      requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_),
+      requests_(out_, sessions_, table_),
+      job_requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_),
+      batch_requests_(out_, sessions_, doorbell_),
       stream_requests_(out_, sessions_, config_),
       retainer_(out_, config_),
       backups_(out_, sessions_) {}
@@ -156,8 +158,12 @@ void Broker::client_message(const Asker& asker, Message message) {
                  [&](Fetch& m) { readers_.fetch(asker, std::move(m)); },
                  [&](Watch& m) { requests_.watch(asker, std::move(m)); },
                  [&](Acknowledge& m) { requests_.acknowledge(asker, std::move(m)); },
-                 [&](Cancel& m) { requests_.cancel(asker, std::move(m)); },
-                 [&](Retry& m) { requests_.retry(asker, std::move(m)); },
+                 [&](Cancel& m) { job_requests_.cancel(asker, std::move(m)); },
+                 [&](Retry& m) { job_requests_.retry(asker, std::move(m)); },
+                 [&](Drop& m) { job_requests_.drop(asker, std::move(m)); },
+                 [&](JobsRequest& m) { job_requests_.jobs(asker, std::move(m)); },
+                 [&](BatchesRequest& m) { batch_requests_.batches(asker, std::move(m)); },
+                 [&](ChangeBatch& m) { batch_requests_.change(asker, std::move(m)); },
                  [&](StatusRequest& m) { requests_.status(asker, std::move(m), draining_); },
                  [&](StreamsRequest& m) { stream_requests_.streams(asker, std::move(m)); },
                  [&](CursorsRequest& m) { stream_requests_.cursors(asker, m); },
@@ -210,14 +216,14 @@ void Broker::push_message(const std::string& tenant, Message message) {
 
 void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message&) {
   const bool client = peer.endpoint == Endpoint::client;
-  out_.refuse(
-      peer, id,
-      {Code::unexpected_message,
-       client ? "a message that clients do not send" : "a message that engines do not send",
-       client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, status_request, "
-                "streams_request, cursors_request, trim, keep, remove, backup_request, "
-                "drain_request"
-              : "engines send ready, heartbeat, begun, ends, release, partials"});
+  out_.refuse(peer, id,
+              {Code::unexpected_message,
+               client ? "a message that clients do not send" : "a message that engines do not send",
+               client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, drop, "
+                        "status_request, jobs_request, batches_request, change_batch, "
+                        "streams_request, cursors_request, trim, keep, remove, backup_request, "
+                        "drain_request"
+                      : "engines send ready, heartbeat, begun, ends, release, partials"});
 }
 
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello, const Grant& who) {
@@ -274,7 +280,10 @@ void Broker::sweep() {
   swept_us_ = out_.now().mono_us;
   reclaimer_.sweep();
   count_queues([this](const std::vector<TenantInfo>& tenants) {
-    for (const TenantInfo& tenant : tenants) expire(tenant.tenant);
+    for (const TenantInfo& tenant : tenants) {
+      expire(tenant.tenant);
+      start_jobs(tenant.tenant);
+    }
   });
 }
 
@@ -314,6 +323,20 @@ void Broker::expire(const std::string& tenant) {
     reclaimer_.revoke(r->leases);
     if (!r->leases.empty()) dispatcher_.lease_ended(tenant);
     if (r->more) expire(tenant);
+  });
+}
+
+// Queues the jobs whose start has come.
+void Broker::start_jobs(const std::string& tenant) {
+  if (!starting_.insert(tenant).second) return;
+  out_.ask_one(StartJobs{tenant}, [this, tenant](Result<Reply> reply) {
+    starting_.erase(tenant);
+    const auto* r = reply_as<StartReply>(reply);
+    if (r == nullptr) {
+      return out_.note(NoteLevel::error, "starting jobs failed: " + reply_error(reply).text());
+    }
+    if (r->started > 0) dispatcher_.work_arrived(tenant);
+    if (r->more) start_jobs(tenant);
   });
 }
 

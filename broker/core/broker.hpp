@@ -22,10 +22,12 @@
 
 #include "broker/core/access.hpp"
 #include "broker/core/backups.hpp"
+#include "broker/core/batch_requests.hpp"
 #include "broker/core/dispatcher.hpp"
 #include "broker/core/doorbell.hpp"
 #include "broker/core/engine_table.hpp"
 #include "broker/core/engines.hpp"
+#include "broker/core/job_requests.hpp"
 #include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
 #include "broker/core/readers.hpp"
@@ -74,6 +76,7 @@ class Broker {
   void count_queues(std::function<void(const std::vector<TenantInfo>&)> then);
   void expire(const std::string& tenant);
   void audit(const Grant& who, const Message& message);
+  void start_jobs(const std::string& tenant);
   void drain(const Drain& how);
   void check_drained();
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
@@ -94,6 +97,8 @@ class Broker {
   Submissions submissions_;
   Readers readers_;
   Requests requests_;
+  JobRequests job_requests_;
+  BatchRequests batch_requests_;
   StreamRequests stream_requests_;
   Retainer retainer_;
   Backups backups_;
@@ -101,7 +106,7 @@ class Broker {
   std::deque<Received> early_;
   std::uint64_t early_bytes_ = 0;
   bool draining_ = false, drain_at_once_ = false, stopped_ = false;
-  std::set<std::string> expiring_;  // tenants
+  std::set<std::string> expiring_, starting_;  // tenants
   std::int64_t swept_us_ = 0, drain_us_ = 0;
 };
 

@@ -76,6 +76,7 @@ struct CoreCounters {
   std::uint64_t unauthorized = 0;  // messages that their key does not allow
   std::uint64_t handed_out = 0;
   std::uint64_t finished = 0;
+  std::uint64_t run_again = 0;  // jobs that wait after an engine's error
   std::uint64_t stale = 0;
   std::uint64_t engines_died = 0;  // sessions lost, hung and reported deaths
   std::uint64_t engines_hung = 0;

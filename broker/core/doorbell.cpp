@@ -6,7 +6,15 @@
 namespace millrace::broker {
 
 void Doorbell::written(const FinishReply& entry) {
-  const std::pair key(entry.tenant, entry.stream);
+  due(entry.tenant, entry.stream, entry.epoch, entry.number);
+  if (entry.batch.empty()) return;
+  rates_.ended(entry.tenant, entry.batch, out_.now().mono_us);
+  if (entry.batch_number != 0) due(entry.tenant, batches_stream, entry.epoch, entry.batch_number);
+}
+
+void Doorbell::due(const std::string& tenant, const std::string& stream, const std::string& epoch,
+                   std::uint64_t high) {
+  const std::pair key(tenant, stream);
   if (streams_.size() >= streams_kept && !streams_.contains(key)) {
     const auto oldest = std::min_element(
         streams_.begin(), streams_.end(),
@@ -14,8 +22,8 @@ void Doorbell::written(const FinishReply& entry) {
     streams_.erase(oldest);
   }
   auto& state = streams_[key];
-  state.epoch = entry.epoch;
-  state.high = std::max(state.high, entry.number);
+  state.epoch = epoch;
+  state.high = std::max(state.high, high);
   state.written_us = out_.now().mono_us;
   state.due = true;
   due_ = true;

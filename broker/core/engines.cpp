@@ -209,10 +209,10 @@ void Engines::finished(const std::string& name, std::uint64_t id,
   for (std::size_t i = 0; i < leases.size(); ++i) {
     finishing_.erase({name, leases[i]});
     if (const auto* r = reply_as<FinishReply>(replies[i])) {
-      ++out_.counters().finished;
+      ++(r->number == 0 ? out_.counters().run_again : out_.counters().finished);
       answer.committed.push_back(leases[i]);
       remember({name, leases[i]});
-      doorbell_.written(*r);
+      if (r->number != 0) doorbell_.written(*r);
       dispatcher_.lease_ended(r->tenant);
       continue;
     }

@@ -86,7 +86,8 @@ Published published_end(const EndingJob& job, const Outcome& outcome) {
     end.error = damaged_labels(end, labels.error());
     end.state = JobState::failed;
   }
-  return {encode_result(end, outcome.result), end.state};
+  Body body = encode_result(end, outcome.result);
+  return {std::move(body), end.state, std::move(end.error)};
 }
 
 Body published_refusal(const std::string& job, const std::string& custom_id, Error error,

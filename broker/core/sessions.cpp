@@ -18,8 +18,8 @@ Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   if (endpoint == Endpoint::client) welcome.frame_bytes = limits::client_frame_bytes;
   welcome.broker = config_.broker_id;
   welcome.software = config_.software;
-  welcome.capabilities = {"backup", "begun",    "bulk_submit", "cancel", "cursors",
-                          "drain",  "partials", "replay",      "retry"};
+  welcome.capabilities = {"backup", "batches", "begun",      "bulk_submit", "cancel", "cursors",
+                          "drain",  "jobs",    "not_before", "partials",    "replay", "retry"};
   if (!config_.doorbell.empty()) welcome.capabilities.push_back("doorbell");
   if (config_.push) welcome.capabilities.push_back("push");
   welcome.heartbeat_ms = config_.heartbeat_ms;
@@ -68,6 +68,8 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   session.tenant = who.tenant;
   session.name = hello.name;
   session.software = hello.software;
+  session.takes_not_found =
+      std::ranges::find(hello.capabilities, "not_found") != hello.capabilities.end();
   session.heard_us = out_.now().mono_us;
   return {};
 }

@@ -16,6 +16,9 @@ struct Session {
   std::string key;     // of its connection; empty: there are no keys
   std::string tenant;  // of the key
   std::uint32_t version = protocol_version;
+  // It has the capability `not_found`. Earlier clients take a stream without results for an empty
+  // one.
+  bool takes_not_found = false;
   std::int64_t heard_us = 0;
   std::uint32_t requests = 0;     // accepted and not answered
   std::set<std::string> watched;  // it gets the partials of these streams' jobs

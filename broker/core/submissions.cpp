@@ -33,6 +33,10 @@ Status check_queue_fields(const Job& job) {
     return fail(Code::invalid_value, "stream: the name " + job.stream + " is reserved",
                 "choose a name that does not begin with $");
   }
+  if (job.not_before_us && job.deadline_us && *job.deadline_us <= *job.not_before_us) {
+    return fail(Code::invalid_value, "deadline_us: the job would expire before its not_before_us",
+                "give a later deadline, or an earlier start");
+  }
   return {};
 }
 
@@ -96,6 +100,7 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
   operation.tenant = tenant;
   operation.hash = job_hash(job);
   operation.body_hash = canonical_hash(body);
+  if (job.not_before_us || job.deadline_us) operation.timed_hash = timed_job_hash(job);
   operation.id = job.id.empty() ? operation.body_hash : job.id;
   operation.labels = labels_of(decoded);
   operation.cost_tokens = job_cost_tokens(job);
@@ -106,6 +111,7 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
   operation.priority = job.priority;
   operation.max_attempts = job.max_attempts;
   operation.deadline_us = job.deadline_us;
+  operation.not_before_us = job.not_before_us;
   if (job.request.kv && match_kv) {
     MILLRACE_ASSIGN(operation.kv, canonical_kv(*job.request.kv));
   }

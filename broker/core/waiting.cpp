@@ -1,5 +1,6 @@
 #include "broker/core/waiting.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "schemas/base/kv_policy.hpp"
@@ -32,6 +33,11 @@ std::string waiting_for(const EngineTable& engines, const std::string& tenant,
                               : "whose --kv, --kv-protect and --kv-center give this policy";
   return "no engine" + of_model + " connected runs kv " + name + ": they run " +
          (run.empty() ? "policies that they did not announce" : run) + "; start one " + how;
+}
+
+std::string waiting_until(std::int64_t start_us, std::int64_t now_us) {
+  const std::int64_t wait_s = std::max<std::int64_t>((start_us - now_us + 999'999) / 1'000'000, 0);
+  return "it starts in " + std::to_string(wait_s) + " s";
 }
 
 }  // namespace millrace::broker

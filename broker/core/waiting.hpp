@@ -11,4 +11,7 @@ namespace millrace::broker {
 std::string waiting_for(const EngineTable& engines, const std::string& tenant,
                         const std::string& model, const std::string& kv);
 
+// Says how long a job waits for its start, which comes at `start_us`.
+std::string waiting_until(std::int64_t start_us, std::int64_t now_us);
+
 }  // namespace millrace::broker

@@ -76,8 +76,8 @@ Result<Reply> LedgerRules::carry_out(const CancelJobs& op) {
   if (op.jobs.empty() && !op.batch.empty()) {
     const std::uint64_t limit = std::uint64_t{op.max_jobs} + 1;
     for (const JobState state : {JobState::queued, JobState::leased}) {
-      for (auto& id : records_.jobs_of_batch(op.tenant, op.batch, state, 0, limit)) {
-        chosen.push_back(std::move(id));
+      for (auto& job : records_.jobs_of_batch({op.tenant, op.batch, state, 0, limit, true})) {
+        chosen.push_back(std::move(job.job));
       }
     }
     reply.more = chosen.size() > op.max_jobs;
@@ -98,6 +98,8 @@ void LedgerRules::retry(JobRecord& job) {
   job.suspicion.reset();
   job.cancel_requested = false;
   job.number = 0;
+  job.error.reset();
+  transitions_.reopen(job);
   transitions_.put_back(job);
 }
 
@@ -105,8 +107,11 @@ Result<Reply> LedgerRules::carry_out(const RetryJobs& op) {
   RetryReply reply;
   std::vector<std::string> chosen = op.jobs;
   if (op.jobs.empty() && !op.batch.empty()) {
-    chosen = records_.jobs_of_batch(op.tenant, op.batch, JobState::failed, op.after,
-                                    std::uint64_t{op.max_jobs} + 1);
+    const std::uint64_t limit = std::uint64_t{op.max_jobs} + 1;
+    for (auto& job :
+         records_.jobs_of_batch({op.tenant, op.batch, JobState::failed, op.after, limit})) {
+      chosen.push_back(std::move(job.job));
+    }
     reply.more = chosen.size() > op.max_jobs;
     if (reply.more) chosen.resize(op.max_jobs);
   }

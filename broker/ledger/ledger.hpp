@@ -21,6 +21,7 @@
 // (disk_full) while results still commit with the space of the ballast; when that is used up as
 // well, every operation that writes is refused with disk_full and may be sent again.
 // Thread safety: one thread at a time; see ledger_thread.hpp for the asynchronous form.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -30,6 +31,8 @@
 #include <vector>
 
 #include "broker/ledger/backup_operations.hpp"
+#include "broker/ledger/batch_operations.hpp"
+#include "broker/ledger/job_operations.hpp"
 #include "broker/ledger/stream_operations.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/job.hpp"
@@ -42,8 +45,8 @@ inline constexpr const char* default_tenant = "default";
 // ---- operations
 // ----------------------------------------------------------------------------------
 // Stores a new job. Idempotent by (tenant, id): a job that is stored already gets its answer even
-// on a full disk. Refused: conflict (another hash under a known id), disk_full, overloaded (the
-// tenant has max_queued jobs in its queues).
+// on a full disk. Refused: batch_closed, conflict (another hash under a known id), disk_full,
+// overloaded (the tenant has max_queued jobs in its queues).
 struct SubmitJob {
   std::string tenant, id;
   std::string hash;  // job_hash
@@ -59,6 +62,9 @@ struct SubmitJob {
   std::uint64_t max_queued = limits::queued_jobs;
   Body labels{};            // what only the published result repeats; `publish` reads it
   std::string body_hash{};  // canonical_hash, for the comparison with jobs of hash version 1
+  // timed_job_hash, for that with jobs of version 2; empty: the same as `hash`.
+  std::string timed_hash{};
+  std::optional<std::int64_t> not_before_us{};  // it is in no queue before
 };
 struct SubmitReply {
   bool known = false;
@@ -67,9 +73,11 @@ struct SubmitReply {
 
 // The end of one job, and the place of its result.
 struct FinishReply {
-  std::uint64_t number = 0;  // in the stream
+  std::uint64_t number = 0;  // in the stream; 0: the job did not end, it is queued again
   std::string tenant, stream, job, epoch;
   JobState state = JobState::completed;
+  std::string batch{};             // of the job
+  std::uint64_t batch_number = 0;  // of the entry that tells the batch's end; 0: none
 };
 
 // The facts of a job that its published result repeats.
@@ -91,6 +99,7 @@ struct Published {
   Body body;  // a JobResult
   // How the job ends: as the outcome says, or failed where the job's labels are damaged.
   JobState state = JobState::completed;
+  std::optional<Error> error{};  // that the body tells
 };
 // Builds the JobResult to publish. `apply` calls it on its own thread; it must be pure.
 using Publish = std::function<Published(const EndingJob& job, const Outcome& outcome)>;
@@ -188,7 +197,10 @@ struct RenewReply {
   std::vector<LeaseId> cancelled;  // leases of jobs that a client asked to cancel
 };
 
-// Ends a leased job. Refused: stale, unless the lease is the job's current one and `engine`, where
+// Ends a leased job. Where it failed by an error after which it may run again (may_run_again) and
+// has not failed so max_attempts times, it does not end: its failure count grows by one, and it
+// waits for a new start, each time four times as long (retry_pause_us).
+// Refused: stale, unless the lease is the job's current one and `engine`, where
 // given, holds it; invalid_value where `state` is not an end.
 struct Finish {
   LeaseId lease = 0;
@@ -219,6 +231,11 @@ struct GiveBack {
   std::string engine;              // empty: not checked
   std::vector<LeaseId> waiting{};  // those that the engine had not begun, as far as it told
 };
+constexpr std::int64_t retry_pause_us(std::uint32_t failures) {
+  std::int64_t pause_ms = limits::retry_pause_ms;
+  while (failures-- > 1 && pause_ms < limits::retry_pause_most_ms) pause_ms *= 4;
+  return 1000 * std::min(pause_ms, std::int64_t{limits::retry_pause_most_ms});
+}
 // An engine may die before it can tell that it has begun a job. So a job that is held whenever its
 // engine dies is not excused for ever.
 inline constexpr std::uint32_t excused_hand_outs = 2;
@@ -306,6 +323,7 @@ struct GetJobReply {
   std::string stream, batch, custom_id, model, kv;
   std::uint64_t number = 0;  // of its result; 0: none yet
   std::int64_t submitted_us = 0;
+  std::optional<std::int64_t> start_us;  // it waits for this time
   std::optional<LeaseId> lease;
   std::string engine;  // the engine that holds the lease
 };
@@ -339,11 +357,13 @@ using Operation =
     std::variant<SubmitJob, Claim, ClaimShared, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
                  CancelJobs, RetryJobs, ReadStream, ListStreams, GetStream, MoveCursor, ListCursors,
                  RemoveCursor, TrimStream, RemoveStream, KeepStream, Retain, Append, GetJob, Count,
-                 ListTenants, BackUp>;
-using Reply = std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply,
-                           FindLapsedReply, ExpireReply, CancelReply, RetryReply, ReadStreamReply,
-                           ListStreamsReply, StreamReply, MoveCursorReply, ListCursorsReply,
-                           RetainReply, GetJobReply, CountReply, ListTenantsReply, BackUpReply>;
+                 ListTenants, BackUp, ListJobs, DropJobs, StartJobs, ListBatches, UpdateBatch>;
+using Reply =
+    std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply, FindLapsedReply,
+                 ExpireReply, CancelReply, RetryReply, ReadStreamReply, ListStreamsReply,
+                 StreamReply, MoveCursorReply, ListCursorsReply, RetainReply, GetJobReply,
+                 CountReply, ListTenantsReply, BackUpReply, ListJobsReply, DropReply, StartReply,
+                 ListBatchesReply, UpdateBatchReply>;
 
 // Whether an error of `apply` or `idle` leaves the ledger usable.
 inline bool may_try_again(const Error& error) {

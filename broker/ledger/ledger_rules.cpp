@@ -43,14 +43,28 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
   job.max_attempts = op.max_attempts;
   job.deadline_us = op.deadline_us;
   job.submitted_us = now_us;
+  if (op.not_before_us && *op.not_before_us > now_us) job.start_us = op.not_before_us;
   return job;
+}
+
+// The hash by which a job is compared with one of this version; empty: they cannot be compared.
+std::string hash_of(const SubmitJob& op, int version) {
+  if (version == op.hash_version) return op.hash;
+  if (version == 1) return op.body_hash;
+  return version == 2 ? (op.timed_hash.empty() ? op.hash : op.timed_hash) : "";
+}
+
+// Whether this end is none: the job runs again, later.
+bool may_run_again(const JobRecord& job, const Finish& op) {
+  return op.state == JobState::failed && op.error && millrace::may_run_again(op.error->code) &&
+         !job.cancel_requested;
 }
 
 }  // namespace
 
 bool only_reads(const Operation& op) {
-  return is_any<FindLapsed, ReadStream, ListStreams, GetStream, ListCursors, GetJob, Count,
-                ListTenants, BackUp>(op);
+  return is_any<ListBatches, ListJobs, FindLapsed, ReadStream, ListStreams, GetStream, ListCursors,
+                GetJob, Count, ListTenants, BackUp>(op);
 }
 bool brings_work(const Operation& op) {
   return is_any<SubmitJob, Append>(op);
@@ -112,11 +126,7 @@ Result<Reply> LedgerRules::refuse(const Operation& op, const Error& error) {
 std::optional<Result<Reply>> LedgerRules::answer_known(const SubmitJob& op) {
   const auto known = records_.find_job(op.tenant, op.id);
   if (!known) return std::nullopt;
-  const bool first_version = known->hash_version == 1;
-  const bool comparable = first_version || known->hash_version == op.hash_version;
-  if (!comparable || known->hash != (first_version ? op.body_hash : op.hash)) {
-    return refuse_conflict(op.id);
-  }
+  if (known->hash != hash_of(op, known->hash_version)) return refuse_conflict(op.id);
   return SubmitReply{true, known->state};
 }
 
@@ -124,6 +134,12 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
   while (!submits.empty() && records_.status()) {
     // The next jobs of one tenant, as many as its queue has room for if all of them are new.
     const auto& first = std::get<SubmitJob>(submits.front());
+    if (transitions_.is_closed(first.tenant, first.batch)) {
+      auto known = answer_known(first);
+      replies.push_back(known ? *std::move(known) : refuse_closed_batch(first.batch, first.id));
+      submits = submits.subspan(1);
+      continue;
+    }
     const std::uint64_t queued = transitions_.count_of(first.tenant, JobState::queued);
     if (queued >= first.max_queued) {
       auto known = answer_known(first);
@@ -136,6 +152,7 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
       const auto& op = std::get<SubmitJob>(operation);
       const bool alike = op.tenant == first.tenant && op.max_queued == first.max_queued;
       if (!alike || jobs.size() >= first.max_queued - queued) break;
+      if (op.batch != first.batch && transitions_.is_closed(op.tenant, op.batch)) break;
       jobs.push_back({record_of(op, transitions_.now_us()), &op.body});
     }
     records_.store_new(jobs);
@@ -213,6 +230,14 @@ Result<Reply> LedgerRules::carry_out(const Renew& op) {
   return reply;
 }
 
+FinishReply LedgerRules::finish_one(JobRecord& job, const Finish& op) {
+  const std::int64_t now_us = transitions_.now_us();
+  if (may_run_again(job, op) && ++job.failures < job.max_attempts) {
+    return transitions_.run_later(job, *op.error, now_us + retry_pause_us(job.failures));
+  }
+  return transitions_.end(job, {op.state, op.result, op.error, {}, now_us});
+}
+
 void LedgerRules::finish(std::span<const Operation> ends, Replies& replies) {
   std::vector<LeaseId> leases;
   leases.reserve(ends.size());
@@ -228,8 +253,7 @@ void LedgerRules::finish(std::span<const Operation> ends, Replies& replies) {
       replies.push_back(refuse_stale_lease(op.lease));
     } else {
       ended.insert(op.lease);
-      replies.push_back(transitions_.end(
-          held[i]->job, {op.state, op.result, op.error, {}, transitions_.now_us()}));
+      replies.push_back(finish_one(held[i]->job, op));
     }
   }
 }

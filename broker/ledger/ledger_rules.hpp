@@ -75,6 +75,11 @@ class LedgerRules {
   Result<Reply> carry_out(const GetJob& op);
   Result<Reply> carry_out(const Count& op);
   Result<Reply> carry_out(const ListTenants& op);
+  Result<Reply> carry_out(const ListJobs& op);
+  Result<Reply> carry_out(const DropJobs& op);
+  Result<Reply> carry_out(const StartJobs& op);
+  Result<Reply> carry_out(const ListBatches& op);
+  Result<Reply> carry_out(const UpdateBatch& op);
 
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);
@@ -86,6 +91,12 @@ class LedgerRules {
   bool claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply);
   bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
   bool hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  BatchState state_of(const std::string& tenant, const BatchRecord& record);
+  FinishReply finish_one(JobRecord& job, const Finish& op);
+  std::vector<JobRecord> batch_page(const ListJobs& op, std::uint64_t after, std::uint64_t most);
+  std::vector<JobRecord> leased_page(const ListJobs& op, std::uint64_t most);
+  JobInfo info_of(const JobRecord& job);
+  void forget(const std::vector<JobRecord>& jobs);
   void give_back(JobRecord& job, bool proven, GiveBackReply& reply);
   void close_incident(std::uint64_t incident, GiveBackReply& reply);
   void cancel(JobRecord& job, CancelReply& reply);

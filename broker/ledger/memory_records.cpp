@@ -32,6 +32,8 @@ void MemoryRecords::index(const JobRecord& job) {
   if (job.deadline_us && !is_end(job.state)) {
     deadlines_.emplace(std::tuple(job.tenant, *job.deadline_us, job.sequence), job.job);
   }
+  if (job.state == JobState::failed) failed_.emplace(Key(job.tenant, job.job), &job);
+  if (job.start_us) starts_.emplace(std::tuple(job.tenant, *job.start_us, job.sequence), job.job);
   if (job.ended_us) ended_.emplace(*job.ended_us, job.tenant, job.job);
   if (!job.batch.empty()) {
     batches_[{job.tenant, job.batch, job.state}].emplace(job.sequence, &job);
@@ -43,6 +45,8 @@ void MemoryRecords::index(const JobRecord& job) {
 
 void MemoryRecords::unindex(const JobRecord& job) {
   if (job.deadline_us) deadlines_.erase(std::tuple(job.tenant, *job.deadline_us, job.sequence));
+  failed_.erase(Key(job.tenant, job.job));
+  if (job.start_us) starts_.erase(std::tuple(job.tenant, *job.start_us, job.sequence));
   if (job.ended_us) ended_.erase(std::tuple(*job.ended_us, job.tenant, job.job));
   if (job.suspicion) {
     const auto suspects = incidents_.find(job.suspicion->incident);
@@ -120,30 +124,56 @@ std::vector<JobName> MemoryRecords::ended_jobs(std::int64_t until_us, std::uint6
   return out;
 }
 
-std::vector<std::string> MemoryRecords::due_jobs(const std::string& tenant, std::int64_t until_us,
-                                                 std::uint64_t max_jobs) {
+std::vector<std::string> MemoryRecords::until(const ByTime& jobs, const std::string& tenant,
+                                              std::int64_t until_us, std::uint64_t max_jobs) {
   std::vector<std::string> out;
   const auto first = std::numeric_limits<std::int64_t>::min();
-  for (auto it = deadlines_.lower_bound({tenant, first, 0});
-       it != deadlines_.end() && out.size() < max_jobs; ++it) {
-    const auto& [whose, deadline_us, sequence] = it->first;
-    if (whose != tenant || deadline_us > until_us) break;
+  for (auto it = jobs.lower_bound({tenant, first, 0}); it != jobs.end() && out.size() < max_jobs;
+       ++it) {
+    const auto& [whose, time_us, sequence] = it->first;
+    if (whose != tenant || time_us > until_us) break;
     out.push_back(it->second);
   }
   return out;
 }
 
-std::vector<std::string> MemoryRecords::jobs_of_batch(const std::string& tenant,
-                                                      const std::string& batch, JobState state,
-                                                      std::uint64_t after, std::uint64_t max_jobs) {
-  std::vector<std::string> out;
-  const auto members = batches_.find({tenant, batch, state});
+std::vector<std::string> MemoryRecords::due_jobs(const std::string& tenant, std::int64_t until_us,
+                                                 std::uint64_t max_jobs) {
+  return until(deadlines_, tenant, until_us, max_jobs);
+}
+
+std::vector<std::string> MemoryRecords::starting_jobs(const std::string& tenant,
+                                                      std::int64_t until_us,
+                                                      std::uint64_t max_jobs) {
+  return until(starts_, tenant, until_us, max_jobs);
+}
+
+std::vector<BatchJob> MemoryRecords::jobs_of_batch(const BatchScan& scan) {
+  std::vector<BatchJob> out;
+  const auto members = batches_.find({scan.tenant, scan.batch, scan.state});
   if (members == batches_.end()) return out;
-  for (auto it = members->second.upper_bound(after);
-       it != members->second.end() && out.size() < max_jobs; ++it) {
+  for (auto it = members->second.upper_bound(scan.after);
+       it != members->second.end() && out.size() < scan.max_jobs; ++it) {
     const JobRecord& job = *it->second;
-    if (state == JobState::leased && job.cancel_requested) continue;
-    out.push_back(job.job);
+    if (scan.uncancelled && job.state == JobState::leased && job.cancel_requested) continue;
+    out.push_back({job.sequence, job.job});
+  }
+  return out;
+}
+
+std::vector<JobRecord> MemoryRecords::list_jobs(const std::string& tenant, bool failed,
+                                                const std::string& after, std::uint64_t max_jobs) {
+  std::vector<JobRecord> out;
+  const auto take = [&](const auto& jobs, auto record_of) {
+    for (auto it = jobs.upper_bound({tenant, after});
+         it != jobs.end() && it->first.first == tenant && out.size() < max_jobs; ++it) {
+      out.push_back(record_of(it->second));
+    }
+  };
+  if (failed) {
+    take(failed_, [](const JobRecord* job) { return *job; });
+  } else {
+    take(jobs_, [](const JobRecord& job) { return job; });
   }
   return out;
 }

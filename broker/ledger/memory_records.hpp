@@ -35,9 +35,11 @@ class MemoryRecords final : public Records {
   std::vector<JobName> ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) override;
   std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
                                     std::uint64_t max_jobs) override;
-  std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
-                                         JobState state, std::uint64_t after,
+  std::vector<std::string> starting_jobs(const std::string& tenant, std::int64_t until_us,
                                          std::uint64_t max_jobs) override;
+  std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) override;
+  std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed, const std::string& after,
+                                   std::uint64_t max_jobs) override;
   std::vector<JobName> jobs_of_incident(std::uint64_t incident) override;
 
   void enqueue(const JobRecord& job) override;
@@ -52,6 +54,13 @@ class MemoryRecords final : public Records {
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
   std::optional<std::string> next_tenant(const std::string& after) override;
   void delete_counts(const std::string& tenant, const std::string& batch) override;
+
+  std::optional<BatchRecord> find_batch(const std::string& tenant,
+                                        const std::string& batch) override;
+  void put_batch(const std::string& tenant, const BatchRecord& batch) override;
+  void delete_batch(const std::string& tenant, const std::string& batch) override;
+  std::vector<BatchRecord> list_batches(const std::string& tenant, const std::string& after,
+                                        std::uint64_t max_batches) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;
@@ -117,7 +126,12 @@ class MemoryRecords final : public Records {
   LeaseId next_lease_ = 1;
   std::map<Key, JobRecord> jobs_;
   std::map<std::pair<std::string, std::uint64_t>, Body> bodies_;
-  std::map<std::tuple<std::string, std::int64_t, std::uint64_t>, std::string> deadlines_;
+  // Ids by tenant, time and sequence.
+  using ByTime = std::map<std::tuple<std::string, std::int64_t, std::uint64_t>, std::string>;
+  static std::vector<std::string> until(const ByTime& jobs, const std::string& tenant,
+                                        std::int64_t until_us, std::uint64_t max_jobs);
+  ByTime deadlines_, starts_;
+  std::map<Key, const JobRecord*> failed_;
   std::map<std::tuple<std::string, std::string, JobState>, InOrder> batches_;
   std::set<std::tuple<std::int64_t, std::string, std::string>> ended_;  // time, tenant, job
   std::map<std::uint64_t, InOrder> incidents_;
@@ -126,6 +140,7 @@ class MemoryRecords final : public Records {
   static QueueName queue_of(const JobRecord& job);
   std::map<QueueName, std::map<Place, QueuedJob>> queues_;
   std::map<Key, StateCounts> counts_;
+  std::map<Key, BatchRecord> batch_records_;
   std::map<LeaseId, LeaseRecord> leases_;
   std::map<std::string, std::set<LeaseId>> leases_by_engine_;
   std::set<std::pair<std::int64_t, LeaseId>> leases_by_end_;

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,10 +52,20 @@ struct JobRecord {
   std::uint64_t number = 0;              // of its result in its stream; 0: none
   LeaseId lease = 0;                     // 0: none
   std::optional<std::int64_t> ended_us;  // set while the state is an end
+  std::optional<std::int64_t> start_us;  // it waits for this time, in no queue
+  std::optional<Error> error;            // why it failed, or was queued again
 
   std::uint32_t among() const { return suspicion ? suspicion->among : 0; }
 };
 
+struct BatchRecord {
+  std::string batch;
+  std::int64_t created_us = 0;
+  bool closed = false;
+  std::optional<std::int64_t> finished_us{};
+  std::uint64_t number = 0;  // of the entry that tells so; 0: none
+  std::map<std::string, std::string> metadata{};
+};
 struct LeaseRecord {
   LeaseId lease = 0;
   std::string tenant, job, engine;
@@ -103,6 +114,17 @@ using SizeVisitor = std::function<bool(const EntrySize& entry)>;
 struct JobName {
   std::string tenant, job;
 };
+// The jobs of a batch in one state that were submitted after the sequence `after`.
+struct BatchScan {
+  std::string tenant, batch;
+  JobState state = JobState::queued;
+  std::uint64_t after = 0, max_jobs = 0;
+  bool uncancelled = false;  // without leased jobs that are to be cancelled already
+};
+struct BatchJob {
+  std::uint64_t sequence = 0;
+  std::string job;
+};
 
 using StateCounts = std::array<std::int64_t, 6>;  // jobs, by state
 
@@ -144,11 +166,13 @@ class Records {
   // sequence.
   virtual std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
                                             std::uint64_t max_jobs) = 0;
-  // Ids of the jobs of a batch in one state, submitted after the sequence `after`, in order of
-  // submission. Leased jobs that are to be cancelled already are left out.
-  virtual std::vector<std::string> jobs_of_batch(const std::string& tenant,
-                                                 const std::string& batch, JobState state,
-                                                 std::uint64_t after, std::uint64_t max_jobs) = 0;
+  // The same of jobs that wait for a start that comes at `until_us` or earlier, by this time.
+  virtual std::vector<std::string> starting_jobs(const std::string& tenant, std::int64_t until_us,
+                                                 std::uint64_t max_jobs) = 0;
+  virtual std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) = 0;  // as submitted
+  // Jobs of a tenant, or only its failed ones, whose ids come after `after`, in order of their ids.
+  virtual std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed,
+                                           const std::string& after, std::uint64_t max_jobs) = 0;
 
   // The suspects of an incident, of all tenants, in order of submission.
   virtual std::vector<JobName> jobs_of_incident(std::uint64_t incident) = 0;
@@ -170,6 +194,15 @@ class Records {
   // The first tenant, by name, after `after` that has counts or a stream.
   virtual std::optional<std::string> next_tenant(const std::string& after) = 0;
   virtual void delete_counts(const std::string& tenant, const std::string& batch) = 0;
+
+  // ---- batches
+  virtual std::optional<BatchRecord> find_batch(const std::string& tenant,
+                                                const std::string& batch) = 0;
+  virtual void put_batch(const std::string& tenant, const BatchRecord& batch) = 0;
+  virtual void delete_batch(const std::string& tenant, const std::string& batch) = 0;
+  // Batches whose names come after `after`, in order.
+  virtual std::vector<BatchRecord> list_batches(const std::string& tenant, const std::string& after,
+                                                std::uint64_t max_batches) = 0;
 
   // ---- leases
   virtual void insert_lease(LeaseRecord& lease) = 0;  // gives it an id that was never used

@@ -25,6 +25,28 @@ inline auto refuse_unknown_job(std::string_view job) {
   return fail(Code::not_found, "no job '" + std::string(job) + "'",
               "check the id; a job has the id that the answer to its submission gave");
 }
+inline auto refuse_unknown_batch(std::string_view batch) {
+  return fail(Code::not_found, "no job belongs to a batch named " + std::string(batch),
+              "check the name, which the producer chose or `millrace submit` printed");
+}
+inline auto refuse_closed_batch(std::string_view batch, std::string_view job) {
+  return fail(Code::batch_closed,
+              "batch '" + std::string(batch) + "' is closed and does not hold job '" +
+                  std::string(job) + "'",
+              "submit the job in another batch");
+}
+inline auto refuse_more_metadata(std::string_view batch, std::size_t entries, std::uint64_t bytes) {
+  return fail(Code::limit_exceeded,
+              "batch '" + std::string(batch) + "' would have " + std::to_string(entries) +
+                  " entries of metadata with " + std::to_string(bytes) + " bytes, the limits are " +
+                  std::to_string(limits::metadata_entries) + " and " +
+                  std::to_string(limits::metadata_bytes),
+              "remove some with an empty value");
+}
+inline auto refuse_list_place(std::string_view after) {
+  return fail(Code::invalid_value, "after: '" + std::string(after) + "' is no place in a batch",
+              "give `next` of the answer before, to a question that names the same batch");
+}
 inline auto refuse_unknown_stream(std::string_view stream) {
   return fail(Code::not_found, "no stream '" + std::string(stream) + "'",
               "check the name; a stream exists once it has its first result");

@@ -2,7 +2,6 @@
 // as cursors allow.
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "broker/ledger/ledger_rules.hpp"
 
@@ -54,21 +53,16 @@ class Trimming {
 std::uint32_t LedgerRules::forget_jobs(const Retain& op, RetainReply& reply) {
   if (op.policy.job_age_us == 0) return 0;
   const std::uint32_t most = std::max(op.max_rows / 2, 1u);
-  std::set<std::pair<std::string, std::string>> batches;
+  std::vector<JobRecord> ended;
   for (const JobName& name :
        records_.ended_jobs(transitions_.now_us() - op.policy.job_age_us, most)) {
-    const auto job = records_.find_job(name.tenant, name.job);
+    auto job = records_.find_job(name.tenant, name.job);
     if (!job) break;
-    transitions_.forget(*job);
-    if (!job->batch.empty()) batches.emplace(job->tenant, job->batch);
-    ++reply.jobs;
+    ended.push_back(*std::move(job));
   }
+  forget(ended);
+  reply.jobs = ended.size();
   reply.more = reply.jobs == most;
-  if (batches.empty()) return static_cast<std::uint32_t>(reply.jobs);
-  transitions_.flush();
-  for (const auto& [tenant, batch] : batches) {
-    if (records_.counts(tenant, batch) == StateCounts{}) records_.delete_counts(tenant, batch);
-  }
   return static_cast<std::uint32_t>(reply.jobs);
 }
 

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::chrono::milliseconds step_time{2};
 constexpr int pages_at_once = 16;
-constexpr std::uint64_t page_bytes = 4096;
 
 Status check_name(const std::string& name) {
   const bool good = std::ranges::all_of(name, [](unsigned char c) {

@@ -19,6 +19,8 @@ struct sqlite3_stmt;
 
 namespace millrace::broker {
 
+inline constexpr std::uint64_t page_bytes = 4096;  // SQLite's default, which the ledger keeps
+
 class Database {
  public:
   Database() = default;

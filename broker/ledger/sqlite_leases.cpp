@@ -77,7 +77,7 @@ void SqliteRecords::store_new(std::span<NewJob> jobs) {
     r.sequence = static_cast<std::uint64_t>(next_sequence_);
     insert_new_job_.run(r.tenant, r.job, r.hash, r.hash_version, r.custom_id, r.model, r.stream,
                         r.batch, r.priority, r.max_attempts, r.deadline_us, r.sequence,
-                        r.submitted_us, r.kv, Blob{r.labels}, r.cost_tokens);
+                        r.submitted_us, r.kv, Blob{r.labels}, r.cost_tokens, r.start_us);
     if (insert_new_job_.changes() == 0) continue;
     ++next_sequence_;
     counters_changed_ = true;

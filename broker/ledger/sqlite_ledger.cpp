@@ -15,7 +15,6 @@
 namespace millrace::broker {
 namespace {
 
-constexpr std::uint64_t page_bytes = 4096;  // SQLite's default, which the ledger keeps
 constexpr std::int64_t space_step_us = 1'000;
 // After so long without a commit a checkpoint copies whatever the log holds.
 constexpr std::int64_t quiet_us = 100'000;

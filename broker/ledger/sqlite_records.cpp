@@ -1,5 +1,5 @@
-// The statements, jobs, queues and counts. Leases and the operations on sets are in
-// sqlite_leases.cpp, streams in sqlite_streams.cpp.
+// The statements, jobs and queues. Counts and batches are in sqlite_batches.cpp. Leases and the
+// operations on sets are in sqlite_leases.cpp, streams in sqlite_streams.cpp.
 #include "broker/ledger/sqlite_records.hpp"
 
 #include "broker/ledger/sqlite_checksum.hpp"
@@ -11,12 +11,13 @@ namespace {
   "j.hash, j.hash_version, j.custom_id, j.model, j.stream, j.batch, j.priority, "                \
   "j.max_attempts, j.deadline_us, j.sequence, j.submitted_us, j.state, j.attempts, "             \
   "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels, j.incident, j.among, " \
-  "j.ended_us, j.cost_tokens"
+  "j.ended_us, j.cost_tokens, j.start_us, j.error_code, j.error_message, j.error_hint"
+constexpr int job_columns = 28;
 #define JOB_INSERT                                                                       \
   "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, batch, " \
   "priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, labels, "     \
-  "cost_tokens) VALUES "                                                                 \
-  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16)"
+  "cost_tokens, start_us) VALUES "                                                       \
+  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16, ?17)"
 #define LEASE_COLUMNS "l.lease, l.tenant, l.job, l.engine, l.until_us, l.alone"
 // read_stream in sqlite_streams.cpp reads these.
 #define STREAM_COLUMNS "s.first, s.high, s.oldest, s.bytes, s.age_us, s.max_bytes, s.cursor_age_us"
@@ -35,7 +36,8 @@ SqliteRecords::SqliteRecords(Database& database)
       update_job_(database,
                   "UPDATE jobs SET state = ?3, attempts = ?4, failures = ?5, suspect_us = ?6, "
                   "cancel = ?7, number = ?8, lease = ?9, incident = ?10, among = ?11, "
-                  "ended_us = ?12 WHERE tenant = ?1 AND job = ?2"),
+                  "ended_us = ?12, start_us = ?13, error_code = ?14, error_message = ?15, "
+                  "error_hint = ?16 WHERE tenant = ?1 AND job = ?2"),
       insert_body_(database,
                    "INSERT INTO job_bodies (tenant, sequence, checksum, body) "
                    "VALUES (?1, ?2, ?3, ?4)"),
@@ -45,10 +47,19 @@ SqliteRecords::SqliteRecords(Database& database)
       select_due_(database,
                   "SELECT job FROM jobs WHERE tenant = ?1 AND deadline_us <= ?2 AND "
                   "deadline_us IS NOT NULL AND state < 2 ORDER BY deadline_us, sequence LIMIT ?3"),
+      select_starting_(database,
+                       "SELECT job FROM jobs WHERE tenant = ?1 AND start_us <= ?2 AND "
+                       "start_us IS NOT NULL ORDER BY start_us, sequence LIMIT ?3"),
       select_batch_(database,
-                    "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND batch <> '' AND "
-                    "state = ?3 AND sequence > ?4 AND NOT (state = 1 AND cancel) "
-                    "ORDER BY sequence LIMIT ?5"),
+                    "SELECT sequence, job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND "
+                    "batch <> '' AND state = ?3 AND sequence > ?4 AND "
+                    "NOT (?6 AND state = 1 AND cancel) ORDER BY sequence LIMIT ?5"),
+      list_jobs_(database, "SELECT " JOB_COLUMNS
+                           ", j.job FROM jobs j WHERE j.tenant = ?1 AND j.job > ?2 "
+                           "ORDER BY j.job LIMIT ?3"),
+      list_failed_(database, "SELECT " JOB_COLUMNS
+                             ", j.job FROM jobs j WHERE j.tenant = ?1 AND j.job > ?2 AND "
+                             "j.state = 3 ORDER BY j.job LIMIT ?3"),
       select_ended_(database,
                     "SELECT tenant, job FROM jobs WHERE ended_us IS NOT NULL AND ended_us <= ?1 "
                     "ORDER BY ended_us, tenant, job LIMIT ?2"),
@@ -81,6 +92,16 @@ SqliteRecords::SqliteRecords(Database& database)
                      "SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM job_counts WHERE "
                      "tenant > ?1 UNION ALL SELECT min(tenant) FROM streams WHERE tenant > ?1)"),
       delete_counts_(database, "DELETE FROM job_counts WHERE tenant = ?1 AND batch = ?2"),
+      select_batch_record_(database,
+                           "SELECT batch, created_us, closed, finished_us, number, metadata FROM "
+                           "batches WHERE tenant = ?1 AND batch = ?2"),
+      put_batch_(database,
+                 "INSERT OR REPLACE INTO batches (tenant, batch, created_us, closed, finished_us, "
+                 "number, metadata) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
+      delete_batch_(database, "DELETE FROM batches WHERE tenant = ?1 AND batch = ?2"),
+      list_batches_(database,
+                    "SELECT batch, created_us, closed, finished_us, number, metadata FROM batches "
+                    "WHERE tenant = ?1 AND batch > ?2 ORDER BY batch LIMIT ?3"),
       select_lease_(database, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.lease = ?1"),
       insert_lease_(database, "INSERT INTO leases VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
       update_lease_(database, "UPDATE leases SET until_us = ?2 WHERE lease = ?1"),
@@ -205,6 +226,11 @@ std::optional<JobRecord> SqliteRecords::read_job(const Statement& row, int colum
   out.labels = Body(row.bytes(column + 19));
   out.ended_us = row.optional_integer(column + 22);
   out.cost_tokens = static_cast<std::uint64_t>(row.integer(column + 23));
+  out.start_us = row.optional_integer(column + 24);
+  if (const std::string code = row.text(column + 25); !code.empty()) {
+    out.error = Error{code_from_name(code).value_or(Code::internal), row.text(column + 26),
+                      row.text(column + 27)};
+  }
   return out;
 }
 
@@ -219,7 +245,8 @@ void SqliteRecords::insert_job(JobRecord& job, const Body& body) {
   counters_changed_ = true;
   insert_job_.run(job.tenant, job.job, job.hash, job.hash_version, job.custom_id, job.model,
                   job.stream, job.batch, job.priority, job.max_attempts, job.deadline_us,
-                  job.sequence, job.submitted_us, job.kv, Blob{job.labels}, job.cost_tokens);
+                  job.sequence, job.submitted_us, job.kv, Blob{job.labels}, job.cost_tokens,
+                  job.start_us);
   insert_body(job, body);
 }
 
@@ -232,9 +259,11 @@ void SqliteRecords::update_job(const JobRecord& job) {
       job.lease == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(job.lease));
   const Suspicion suspicion = job.suspicion.value_or(Suspicion{0, 0, 0});
   const auto suspect_us = job.suspicion ? std::optional(suspicion.since_us) : std::nullopt;
+  const Error error = job.error.value_or(Error{});
+  const std::string code(job.error ? code_name(error.code) : "");
   update_job_.run(job.tenant, job.job, static_cast<int>(job.state), job.attempts, job.failures,
                   suspect_us, job.cancel_requested, job.number, lease, suspicion.incident,
-                  suspicion.among, job.ended_us);
+                  suspicion.among, job.ended_us, job.start_us, code, error.message, error.hint);
 }
 
 std::optional<Body> SqliteRecords::find_body(const JobRecord& job) {
@@ -268,13 +297,35 @@ std::vector<std::string> SqliteRecords::due_jobs(const std::string& tenant, std:
   return out;
 }
 
-std::vector<std::string> SqliteRecords::jobs_of_batch(const std::string& tenant,
-                                                      const std::string& batch, JobState state,
-                                                      std::uint64_t after, std::uint64_t max_jobs) {
+std::vector<std::string> SqliteRecords::starting_jobs(const std::string& tenant,
+                                                      std::int64_t until_us,
+                                                      std::uint64_t max_jobs) {
   std::vector<std::string> out;
+  Statement& s = select_starting_;
+  for (bool row = s.run(tenant, until_us, max_jobs); row; row = s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+std::vector<BatchJob> SqliteRecords::jobs_of_batch(const BatchScan& scan) {
+  std::vector<BatchJob> out;
   Statement& s = select_batch_;
-  bool row = s.run(tenant, batch, static_cast<int>(state), after, max_jobs);
-  for (; row; row = s.next()) out.push_back(s.text(0));
+  bool row = s.run(scan.tenant, scan.batch, static_cast<int>(scan.state), scan.after, scan.max_jobs,
+                   scan.uncancelled);
+  for (; row; row = s.next()) {
+    out.push_back({static_cast<std::uint64_t>(s.integer(0)), s.text(1)});
+  }
+  return out;
+}
+
+std::vector<JobRecord> SqliteRecords::list_jobs(const std::string& tenant, bool failed,
+                                                const std::string& after, std::uint64_t max_jobs) {
+  std::vector<JobRecord> out;
+  Statement& s = failed ? list_failed_ : list_jobs_;
+  for (bool row = s.run(tenant, after, max_jobs); row; row = s.next()) {
+    auto job = read_job(s, 0, tenant, s.text(job_columns));
+    if (!job) break;
+    out.push_back(*std::move(job));
+  }
   return out;
 }
 
@@ -323,35 +374,6 @@ std::vector<SuspectQueue> SqliteRecords::suspect_queues(const std::string& tenan
 std::uint32_t SqliteRecords::next_among(const std::string& tenant, std::uint32_t after) {
   const bool found = select_among_.run(tenant, after);
   return found ? static_cast<std::uint32_t>(select_among_.integer(0)) : 0;
-}
-
-// ---- counts
-
-void SqliteRecords::add_count(const std::string& tenant, const std::string& batch, JobState state,
-                              std::int64_t change) {
-  add_count_.run(tenant, batch, static_cast<int>(state), change);
-}
-
-StateCounts SqliteRecords::counts(const std::string& tenant, const std::string& batch) {
-  StateCounts out{};
-  Statement& s = select_counts_;
-  for (bool row = s.run(tenant, batch); row; row = s.next()) {
-    const auto state = static_cast<std::size_t>(s.integer(0));
-    if (state < out.size()) out[state] = s.integer(1);
-  }
-  return out;
-}
-
-// Looks the next name up in the primary keys, so that the time follows the number of tenants and
-// not that of their batches.
-std::optional<std::string> SqliteRecords::next_tenant(const std::string& after) {
-  flush_streams();
-  if (!select_tenant_.run(after) || select_tenant_.null(0)) return std::nullopt;
-  return select_tenant_.text(0);
-}
-
-void SqliteRecords::delete_counts(const std::string& tenant, const std::string& batch) {
-  delete_counts_.run(tenant, batch);
 }
 
 }  // namespace millrace::broker

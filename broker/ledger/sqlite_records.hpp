@@ -35,9 +35,11 @@ class SqliteRecords final : public Records {
   std::vector<JobName> ended_jobs(std::int64_t until_us, std::uint64_t max_jobs) override;
   std::vector<std::string> due_jobs(const std::string& tenant, std::int64_t until_us,
                                     std::uint64_t max_jobs) override;
-  std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
-                                         JobState state, std::uint64_t after,
+  std::vector<std::string> starting_jobs(const std::string& tenant, std::int64_t until_us,
                                          std::uint64_t max_jobs) override;
+  std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) override;
+  std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed, const std::string& after,
+                                   std::uint64_t max_jobs) override;
   std::vector<JobName> jobs_of_incident(std::uint64_t incident) override;
 
   void enqueue(const JobRecord& job) override;
@@ -52,6 +54,13 @@ class SqliteRecords final : public Records {
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
   std::optional<std::string> next_tenant(const std::string& after) override;
   void delete_counts(const std::string& tenant, const std::string& batch) override;
+
+  std::optional<BatchRecord> find_batch(const std::string& tenant,
+                                        const std::string& batch) override;
+  void put_batch(const std::string& tenant, const BatchRecord& batch) override;
+  void delete_batch(const std::string& tenant, const std::string& batch) override;
+  std::vector<BatchRecord> list_batches(const std::string& tenant, const std::string& after,
+                                        std::uint64_t max_batches) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;
@@ -106,6 +115,7 @@ class SqliteRecords final : public Records {
   void insert_body(const JobRecord& job, const Body& body);
   std::optional<JobRecord> read_job(const Statement& row, int column, std::string tenant,
                                     std::string job);
+  BatchRecord read_batch(const Statement& row);
   std::vector<LeaseRecord> read_leases(Statement& rows, bool row);
   Statement& queue_reader(std::size_t place);
   std::vector<std::string> next_queued(const Claim& claim, std::uint32_t among,
@@ -120,10 +130,12 @@ class SqliteRecords final : public Records {
   Statement select_meta_, select_counter_, update_counter_;
   Statement select_job_, insert_job_, insert_new_job_, update_job_;
   Statement insert_body_, select_body_, delete_body_;
-  Statement select_due_, select_batch_, select_ended_, delete_job_, select_incident_;
+  Statement select_due_, select_starting_, select_batch_, list_jobs_, list_failed_;
+  Statement select_ended_, delete_job_, select_incident_;
   Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_, select_among_;
   std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
   Statement add_count_, select_counts_, select_tenant_, delete_counts_;
+  Statement select_batch_record_, put_batch_, delete_batch_, list_batches_;
   Statement select_lease_, insert_lease_, update_lease_, delete_lease_, count_leases_;
   Statement select_leases_, select_leases_until_, select_leases_of_engine_;
   Statement select_leased_, select_renewed_, select_claimable_;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "broker/ledger/sqlite_version_1.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
@@ -30,111 +31,6 @@ std::string synchronous_number(const std::string& name) {
   if (name == "FULL") return "2";
   return name == "NORMAL" ? "1" : "0";
 }
-
-constexpr const char* version_1 = R"sql(
-CREATE TABLE meta (
-  name TEXT PRIMARY KEY,
-  value TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE counters (
-  name TEXT PRIMARY KEY,
-  value INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE jobs (
-  tenant TEXT NOT NULL,
-  job TEXT NOT NULL,
-  hash TEXT NOT NULL,
-  hash_version INTEGER NOT NULL,
-  custom_id TEXT NOT NULL,
-  model TEXT NOT NULL,
-  stream TEXT NOT NULL,
-  batch TEXT NOT NULL,
-  priority INTEGER NOT NULL,
-  max_attempts INTEGER NOT NULL,
-  deadline_us INTEGER,
-  sequence INTEGER NOT NULL,
-  submitted_us INTEGER NOT NULL,
-  state INTEGER NOT NULL,
-  attempts INTEGER NOT NULL DEFAULT 0,
-  failures INTEGER NOT NULL DEFAULT 0,
-  suspect_us INTEGER,
-  cancel INTEGER NOT NULL DEFAULT 0,
-  number INTEGER NOT NULL DEFAULT 0,
-  lease INTEGER,
-  PRIMARY KEY (tenant, job)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX jobs_of_batch ON jobs (tenant, batch, state, sequence) WHERE batch <> '';
-CREATE INDEX jobs_by_deadline ON jobs (tenant, deadline_us, sequence)
-  WHERE deadline_us IS NOT NULL AND state < 2;
-
-CREATE TABLE job_bodies (
-  tenant TEXT NOT NULL,
-  sequence INTEGER NOT NULL,
-  checksum INTEGER NOT NULL,
-  body BLOB NOT NULL,
-  PRIMARY KEY (tenant, sequence)
-) STRICT;
-
-CREATE TABLE queue (
-  tenant TEXT NOT NULL,
-  suspect INTEGER NOT NULL,
-  model TEXT NOT NULL,
-  priority INTEGER NOT NULL,
-  sequence INTEGER NOT NULL,
-  job TEXT NOT NULL,
-  deadline_us INTEGER,
-  PRIMARY KEY (tenant, suspect, model, priority, sequence)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE leases (
-  lease INTEGER PRIMARY KEY,
-  tenant TEXT NOT NULL,
-  job TEXT NOT NULL,
-  engine TEXT NOT NULL,
-  until_us INTEGER NOT NULL,
-  alone INTEGER NOT NULL
-) STRICT;
-CREATE INDEX leases_of_engine ON leases (engine);
-CREATE INDEX leases_by_end ON leases (until_us);
-
-CREATE TABLE job_counts (
-  tenant TEXT NOT NULL,
-  batch TEXT NOT NULL,
-  state INTEGER NOT NULL,
-  jobs INTEGER NOT NULL,
-  PRIMARY KEY (tenant, batch, state)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE streams (
-  tenant TEXT NOT NULL,
-  stream TEXT NOT NULL,
-  first INTEGER NOT NULL,
-  high INTEGER NOT NULL,
-  PRIMARY KEY (tenant, stream)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE entries (
-  tenant TEXT NOT NULL,
-  stream TEXT NOT NULL,
-  number INTEGER NOT NULL,
-  job TEXT NOT NULL,
-  checksum INTEGER NOT NULL,
-  body BLOB NOT NULL,
-  PRIMARY KEY (tenant, stream, number)
-) STRICT;
-
-CREATE TABLE cursors (
-  tenant TEXT NOT NULL,
-  stream TEXT NOT NULL,
-  cursor TEXT NOT NULL,
-  number INTEGER NOT NULL,
-  PRIMARY KEY (tenant, stream, cursor)
-) STRICT, WITHOUT ROWID;
-
-INSERT INTO counters VALUES ('next_sequence', 1), ('next_lease', 1);
-)sql";
 
 Status create_version_1(Database& database, const MigrationInput& with) {
   MILLRACE_TRY(database.execute(version_1));
@@ -259,6 +155,29 @@ Status create_version_6(Database& database, const MigrationInput& with) {
   return fill_column(database, with.read_columns, set_cost);
 }
 
+// Version 7 tells when a job starts that waits for a time, and why it failed or runs again. Of jobs
+// that have failed before, the entry in the stream alone says why.
+Status create_version_7(Database& database, const MigrationInput&) {
+  return database.execute(
+      "ALTER TABLE jobs ADD COLUMN start_us INTEGER;"
+      "ALTER TABLE jobs ADD COLUMN error_code TEXT NOT NULL DEFAULT '';"
+      "ALTER TABLE jobs ADD COLUMN error_message TEXT NOT NULL DEFAULT '';"
+      "ALTER TABLE jobs ADD COLUMN error_hint TEXT NOT NULL DEFAULT '';"
+      "CREATE INDEX jobs_by_start ON jobs (tenant, start_us, sequence) WHERE start_us IS NOT NULL;"
+      "CREATE INDEX jobs_failed ON jobs (tenant, job) WHERE state = 3;");
+}
+
+// Version 8 makes a batch an object. Batches from before are open.
+Status create_version_8(Database& database, const MigrationInput&) {
+  return database.execute(
+      "CREATE TABLE batches (tenant TEXT NOT NULL, batch TEXT NOT NULL, created_us INTEGER NOT "
+      "NULL,"
+      " closed INTEGER NOT NULL, finished_us INTEGER, number INTEGER NOT NULL,"
+      " metadata BLOB NOT NULL, PRIMARY KEY (tenant, batch)) STRICT, WITHOUT ROWID;"
+      "INSERT INTO batches SELECT tenant, batch, min(submitted_us), 0, NULL, 0, x'' FROM jobs "
+      "WHERE batch <> '' GROUP BY tenant, batch;");
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -278,9 +197,9 @@ Status check_results(Database& database, int found) {
 }
 
 using Migration = Status (*)(Database&, const MigrationInput&);
-constexpr auto migrations =
-    std::to_array<Migration>({create_version_1, create_version_2, create_version_3,
-                              create_version_4, create_version_5, create_version_6});
+constexpr auto migrations = std::to_array<Migration>(
+    {create_version_1, create_version_2, create_version_3, create_version_4, create_version_5,
+     create_version_6, create_version_7, create_version_8});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

@@ -169,6 +169,7 @@ Result<Reply> LedgerRules::carry_out(const GetJob& op) {
   reply.custom_id = job->custom_id;
   reply.number = job->number;
   reply.submitted_us = job->submitted_us;
+  reply.start_us = job->start_us;
   if (job->lease != 0) {
     reply.lease = job->lease;
     if (const auto lease = records_.find_lease(job->lease)) reply.engine = lease->engine;

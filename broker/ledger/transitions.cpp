@@ -6,6 +6,7 @@ void Transitions::begin(std::int64_t now_us) {
   now_us_ = now_us;
   counts_.clear();
   changes_.clear();
+  books_.clear();
 }
 
 void Transitions::flush() {
@@ -33,7 +34,11 @@ std::uint64_t Transitions::count_of(const std::string& tenant, JobState state) {
 void Transitions::count(const JobRecord& job, std::int64_t change) {
   const auto state = static_cast<std::size_t>(job.state);
   changes_[{job.tenant, ""}][state] += change;
-  if (!job.batch.empty()) changes_[{job.tenant, job.batch}][state] += change;
+  if (!job.batch.empty()) {
+    changes_[{job.tenant, job.batch}][state] += change;
+    const auto book = books_.find({job.tenant, job.batch});
+    if (book != books_.end() && !is_end(job.state)) book->second.open += change;
+  }
   if (const auto it = counts_.find(job.tenant); it != counts_.end()) it->second[state] += change;
 }
 
@@ -43,8 +48,15 @@ void Transitions::move_to(JobRecord& job, JobState state) {
   count(job, 1);
 }
 
+void Transitions::enqueue_if_started(const JobRecord& job) {
+  if (!job.start_us) records_.enqueue(job);
+}
+
 void Transitions::stored(const JobRecord& job) {
-  records_.enqueue(job);
+  enqueue_if_started(job);
+  if (!job.batch.empty() && !book_of(job.tenant, job.batch).record) {
+    update_batch(job.tenant, {job.batch, now_us_});
+  }
   count(job, 1);
 }
 
@@ -65,7 +77,20 @@ void Transitions::put_back(JobRecord& job) {
   job.lease = 0;
   job.ended_us.reset();
   records_.update_job(job);
+  enqueue_if_started(job);
+}
+
+void Transitions::start(JobRecord& job) {
+  job.start_us.reset();
+  records_.update_job(job);
   records_.enqueue(job);
+}
+
+FinishReply Transitions::run_later(JobRecord& job, const Error& error, std::int64_t start_us) {
+  job.error = error;
+  job.start_us = start_us;
+  put_back(job);
+  return {0, job.tenant, job.stream, job.job, records_.epoch(), job.state};
 }
 
 void Transitions::clear_suspicion(JobRecord& job) {
@@ -73,7 +98,7 @@ void Transitions::clear_suspicion(JobRecord& job) {
   if (queued) records_.dequeue(job);
   job.suspicion.reset();
   records_.update_job(job);
-  if (queued) records_.enqueue(job);
+  if (queued) enqueue_if_started(job);
 }
 
 void Transitions::request_cancel(JobRecord& job) {
@@ -95,10 +120,14 @@ FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
   move_to(job, published.state);
   job.lease = 0;
   job.suspicion.reset();
+  job.start_us.reset();
+  job.error = job.state == JobState::failed ? published.error : std::nullopt;
   FinishReply reply = append(job.tenant, job.stream, job.job, published.body, job.state);
   job.number = reply.number;
   job.ended_us = now_us_;
   records_.update_job(job);
+  reply.batch = job.batch;
+  if (!job.batch.empty()) reply.batch_number = finish_batch(job.tenant, job.batch);
   // Only a failed job can run again.
   if (job.state != JobState::failed) records_.delete_body(job);
   return reply;

@@ -25,16 +25,33 @@ class Transitions {
   // Each of these changes both `job` and what is stored.
   void stored(const JobRecord& job);  // after Records::store_new has stored it
   LeaseId hand_out(JobRecord& job, const Claim& claim, bool alone);
-  void put_back(JobRecord& job);         // from leased or failed to queued; the job's marks stay
+  void put_back(JobRecord& job);  // from leased or failed to queued; the job's marks stay
+  void start(JobRecord& job);     // one that waited for its time
+  // From leased to waiting for a start at `start_us`.
+  FinishReply run_later(JobRecord& job, const Error& error, std::int64_t start_us);
   void clear_suspicion(JobRecord& job);  // queued or leased
   void request_cancel(JobRecord& job);
   void forget(const JobRecord& job);  // an ended one
+  // ---- the job's batch
+  bool is_closed(const std::string& tenant, const std::string& batch);
+  void reopen(const JobRecord& job);  // its batch has not finished
+  // Finishes a batch that is closed and whose jobs have all ended. Returns the number of the entry
+  // that tells it; 0 where the batch has not finished, or did before.
+  std::uint64_t finish_batch(const std::string& tenant, const std::string& batch);
+  void update_batch(const std::string& tenant, const BatchRecord& record);
+  void forget_batch(const std::string& tenant, const std::string& batch);
   FinishReply end(JobRecord& job, const Outcome& outcome);
   FinishReply end_here(JobRecord& job, JobState state, Code reason);  // the ledger's own decision
   FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,
                      const Body& body, JobState state);
 
  private:
+  struct Book {  // of a batch, read once in a transaction
+    std::optional<BatchRecord> record;
+    std::int64_t open = 0;  // jobs that have not ended
+  };
+  Book& book_of(const std::string& tenant, const std::string& batch);
+  void enqueue_if_started(const JobRecord& job);
   void count(const JobRecord& job, std::int64_t change);
   void move_to(JobRecord& job, JobState state);
 
@@ -44,6 +61,7 @@ class Transitions {
   std::map<std::string, StateCounts> counts_;  // by tenant, for those asked for so far
   // Changes of this transaction by (tenant, batch).
   std::map<std::pair<std::string, std::string>, StateCounts> changes_;
+  std::map<std::pair<std::string, std::string>, Book> books_;
 };
 
 }  // namespace millrace::broker

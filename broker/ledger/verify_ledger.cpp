@@ -58,10 +58,12 @@ constexpr Rule rules[] = {
      "SELECT c.tenant FROM job_counts c WHERE c.batch = '' AND c.jobs <> (SELECT count(*) FROM "
      "jobs "
      "j WHERE j.tenant = c.tenant AND j.state = c.state)"},
-    {"a queued job is not in the queue, or has no body",
-     "SELECT j.job FROM jobs j WHERE j.state = 0 AND (NOT EXISTS (SELECT 1 FROM job_bodies b WHERE "
-     "b.tenant = j.tenant AND b.sequence = j.sequence) OR NOT EXISTS (SELECT 1 FROM queue q WHERE "
-     "q.tenant = j.tenant AND q.sequence = j.sequence))"},
+    {"a queued job has no body",
+     "SELECT j.job FROM jobs j WHERE j.state = 0 AND NOT EXISTS (SELECT 1 FROM job_bodies b WHERE "
+     "b.tenant = j.tenant AND b.sequence = j.sequence)"},
+    {"a job whose time has come is not in the queue, or one that waits for its time is",
+     "SELECT j.job FROM jobs j WHERE j.state = 0 AND (j.start_us IS NULL) <> EXISTS (SELECT 1 FROM "
+     "queue q WHERE q.tenant = j.tenant AND q.sequence = j.sequence)"},
     {"a leased job and its lease do not match",
      "SELECT j.job FROM jobs j LEFT JOIN leases l ON l.lease = j.lease WHERE j.state = 1 AND "
      "(l.job "

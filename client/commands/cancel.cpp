@@ -1,4 +1,5 @@
-// `millrace cancel` and `millrace retry`, for jobs by id or for a whole batch.
+// `millrace cancel`, `millrace retry` and `millrace jobs drop`, for jobs by id or for a whole
+// batch.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -52,7 +53,21 @@ Outcomes outcomes(const Retried& answer, bool by_id) {
   return out;
 }
 
+Outcomes outcomes(const Dropped& answer, bool by_id) {
+  Outcomes out{{"dropped", "forgotten", answer.dropped}};
+  if (by_id) {
+    out.push_back({"not_failed", "had not failed", answer.not_failed});
+    out.push_back({"unknown", "unknown", answer.unknown});
+  }
+  return out;
+}
+
 void note_left_alone(const Cancelled&, bool) {}
+void note_left_alone(const Dropped& answer, bool json) {
+  if (answer.not_failed > 0 || answer.dropped + answer.unknown == 0) {
+    print_notice("not_failed", "only failed jobs are dropped", json);
+  }
+}
 void note_left_alone(const Retried& answer, bool json) {
   if (answer.not_failed > 0 || answer.retried + answer.unknown == 0) {
     print_notice(
@@ -125,6 +140,13 @@ void add_cancel_command(CLI::App& app, Invocation& invocation) {
       app, invocation, "cancel",
       "End jobs early: queued jobs at once, running jobs after their step.\n\n"
       "Examples:\n  millrace cancel job-1 job-2\n  millrace cancel --batch jobs-1a2b3c4d");
+}
+
+void add_drop_verb(CLI::App& group, Invocation& invocation) {
+  add<Drop, Dropped>(group, invocation, "drop",
+                     "Forget failed jobs; what the stream holds of them stays.\n\n"
+                     "Examples:\n  millrace jobs drop job-1\n"
+                     "  millrace jobs drop --batch jobs-1a2b3c4d");
 }
 
 void add_retry_command(CLI::App& app, Invocation& invocation) {

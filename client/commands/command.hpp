@@ -36,6 +36,9 @@ void add_results_command(CLI::App& app, Invocation& invocation);
 void add_status_command(CLI::App& app, Invocation& invocation);
 void add_cancel_command(CLI::App& app, Invocation& invocation);
 void add_retry_command(CLI::App& app, Invocation& invocation);
+void add_batches_command(CLI::App& app, Invocation& invocation);
+void add_jobs_command(CLI::App& app, Invocation& invocation);
+void add_drop_verb(CLI::App& group, Invocation& invocation);  // of `jobs`
 void add_streams_command(CLI::App& app, Invocation& invocation);
 void add_cursors_command(CLI::App& app, Invocation& invocation);
 void add_tokenize_command(CLI::App& app, Invocation& invocation);

@@ -55,6 +55,8 @@ int main(int argc, char** argv) {
   client::add_status_command(app, invocation);
   client::add_cancel_command(app, invocation);
   client::add_retry_command(app, invocation);
+  client::add_jobs_command(app, invocation);
+  client::add_batches_command(app, invocation);
   client::add_streams_command(app, invocation);
   client::add_cursors_command(app, invocation);
   client::add_tokenize_command(app, invocation);

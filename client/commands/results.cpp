@@ -8,6 +8,7 @@
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
+#include "client/lines/batch_line.hpp"
 #include "client/lines/result_line.hpp"
 #include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
@@ -88,6 +89,9 @@ Status ResultsRun::print(const Entry& entry) {
   const Result<JobResult> result = decode_entry(entry, flags_.stream);
   if (!result) {
     return write(result_line(failed_result(entry, result.error()), 0, lines_));
+  }
+  if (result->counts) {  // the end of a batch, in the stream `batches`
+    return write(batch_line(*result));
   }
   const bool wanted = flags_.batch.empty() || result->batch == flags_.batch;
   return wanted ? write(result_line(*result, 0, lines_)) : Status();

@@ -109,8 +109,12 @@ void add_run_command(CLI::App& app, Invocation& invocation) {
   command->add_option("-o,--output", flags->run.output, "results, one a line")
       ->type_name("FILE")
       ->required();
-  command->add_flag("--restart", flags->run.restart,
-                    "start over; earlier results are dropped once an engine runs");
+  auto* restart = command->add_flag("--restart", flags->run.restart,
+                                    "start over; earlier results are dropped once an engine runs");
+  command
+      ->add_flag("--retry-failed", flags->run.retry_failed,
+                 "of an earlier run, run the failed lines again, and no others")
+      ->excludes(restart);
   command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {

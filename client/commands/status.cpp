@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/commands/command.hpp"
+#include "client/commands/times.hpp"
 #include "client/lines/json_fields.hpp"
 #include "client/run/engine_text.hpp"
 #include "schemas/base/number_text.hpp"
@@ -42,10 +43,6 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
   }
   out.end_array().field("draining", answer.draining).end_object();
   std::printf("%s\n", line.c_str());
-}
-
-unsigned long long wide(std::uint64_t value) {
-  return value;
 }
 
 void print_text(const StatusAnswer& answer, const StatusRequest& request) {

@@ -1,45 +1,12 @@
 #include "client/commands/stream_lists.hpp"
 
-#include <array>
 #include <cstdio>
-#include <ctime>
 #include <utility>
 
+#include "client/commands/times.hpp"
 #include "client/lines/json_fields.hpp"
 
 namespace millrace::client {
-namespace {
-
-std::string time_text(std::int64_t unix_us) {
-  const auto seconds = static_cast<std::time_t>(unix_us / 1'000'000);
-  std::tm utc{};
-  std::array<char, 32> text{};
-  if (gmtime_r(&seconds, &utc) == nullptr) {
-    return "an unknown time";
-  }
-  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
-  return text.data();
-}
-
-}  // namespace
-
-unsigned long long wide(std::uint64_t value) {
-  return value;
-}
-
-std::string age_text(std::uint64_t seconds) {
-  if (seconds == 0) {
-    return "ever";
-  }
-  for (const auto& [unit, name] : {std::pair(86'400u, "day"), std::pair(3'600u, "hour"),
-                                   std::pair(60u, "minute"), std::pair(1u, "second")}) {
-    if (seconds % unit == 0) {
-      return std::to_string(seconds / unit) + " " + name + (seconds == unit ? "" : "s");
-    }
-  }
-  return {};
-}
-
 Result<std::vector<StreamState>> ask_streams(const BrokerFlags& broker, bool json) {
   std::vector<StreamState> all;
   for (bool more = true; more;) {

@@ -16,8 +16,4 @@ Result<std::vector<CursorState>> ask_cursors(const BrokerFlags& broker, const st
 // `stream` tells how far the cursor is behind.
 void print_cursor(const StreamState& stream, const CursorState& cursor, bool json);
 
-// "30 days", "90 seconds"; 0: "ever".
-std::string age_text(std::uint64_t seconds);
-unsigned long long wide(std::uint64_t value);  // for printf
-
 }  // namespace millrace::client

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "client/commands/stream_lists.hpp"
+#include "client/commands/times.hpp"
 #include "client/lines/json_fields.hpp"
 #include "schemas/base/command_units.hpp"
 #include "schemas/base/number_text.hpp"

@@ -1,5 +1,6 @@
 // `millrace submit`: submits a file of jobs to a running broker.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -8,8 +9,10 @@
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
 #include "client/commands/submit_files.hpp"
+#include "client/commands/times.hpp"
 #include "client/lines/json_writer.hpp"
 #include "client/lines/result_line.hpp"
+#include "client/link/batch_closer.hpp"
 #include "client/link/result_wait.hpp"
 
 namespace millrace::client {
@@ -21,7 +24,9 @@ constexpr std::size_t notices_shown = 20;  // of each kind, all different
 struct Flags {
   BrokerFlags broker;
   std::string input, stream = "results", batch, output, model;
+  std::string not_before, deadline;  // times as parse_time takes them; empty: none
   bool wait = false;
+  bool close = false;  // also a batch that was named
   bool strict = false;
 };
 
@@ -71,7 +76,8 @@ class SubmitRun final : public JobSource {
   Status on_answer(const Submission& submission) override;
 
  private:
-  Status run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room);
+  Status run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room, BatchCloser& closer);
+  Result<bool> closes() const;
   Status take(std::uint64_t line, const JobResult& result);
   Status refuse(const ParsedLine& parsed);
   void note_warnings(const ParsedLine& parsed);
@@ -91,6 +97,8 @@ class SubmitRun final : public JobSource {
   bool other_batch_ = false, other_stream_ = false;   // some lines name their own
   std::set<std::string> warnings_told_, waits_told_;  // notices that were printed, each once
   std::uint64_t warned_ = 0;                          // lines with warnings
+  std::uint64_t left_out_ = 0;                        // jobs that the broker refused
+  bool closed_ = false;                               // the batch
 };
 
 Status SubmitRun::prepare() {
@@ -99,7 +107,13 @@ Status SubmitRun::prepare() {
                 "add --wait, or read the results later with millrace results");
   }
   MILLRACE_TRY(check_submit_paths({flags_.input, flags_.output}));
-  SubmitLineOptions lines{flags_.stream, flags_.batch, flags_.strict, flags_.wait};
+  SubmitLineOptions lines{.stream = flags_.stream,
+                          .batch = flags_.batch,
+                          .strict = flags_.strict,
+                          .one_stream = flags_.wait};
+  MILLRACE_ASSIGN(lines.not_before_us,
+                  parse_time(flags_.not_before, "--not-before", clock_.wall_us()));
+  MILLRACE_ASSIGN(lines.deadline_us, parse_time(flags_.deadline, "--deadline", clock_.wall_us()));
   MILLRACE_ASSIGN(input_, SubmitInput::open(*env_, flags_.input, std::move(lines)));
   if (flags_.wait && !flags_.model.empty()) {
     MILLRACE_ASSIGN(lines_.token_bytes, load_token_bytes(flags_.model));
@@ -112,14 +126,30 @@ Status SubmitRun::run() {
   EventLoop loop(*session_, clock_, loop_options(flags_.broker));
   Submitter submitter(*session_, clock_, *this);
   RoomWatch room(submitter, flags_.broker.timeout_s, json_);
-  if (flags_.wait) {
-    return run_and_wait(loop, submitter, room);
+  BatchCloser closer(*session_, submitter, input_->batch(), [this] { return closes(); });
+  const Status done = flags_.wait
+                          ? run_and_wait(loop, submitter, room, closer)
+                          : loop.run({&submitter, &room, &closer}, [&] { return closer.done(); });
+  closed_ = closer.closed();
+  return done;
+}
+
+// Whether the batch is closed once every job of the file is stored. No more can come to a batch
+// that is named after the file and its content, so that it finishes when they have ended. A job
+// that the broker refused may be submitted again, so then the batch stays open.
+Result<bool> SubmitRun::closes() const {
+  const auto& known = session_->welcome().capabilities;
+  const bool can_close = std::ranges::find(known, "batches") != known.end();
+  if (flags_.close && !can_close) {
+    return fail(Code::unsupported_version, "the broker cannot close batches",
+                "omit --close, or update the broker");
   }
-  return loop.run({&submitter, &room}, [&] { return submitter.done(); });
+  return can_close && left_out_ == 0 && submitted_ > 0 && (flags_.close || flags_.batch.empty());
 }
 
 // Reads the stream from its present end on.
-Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room) {
+Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room,
+                               BatchCloser& closer) {
   const auto status =
       loop.request_as<StatusAnswer>(StatusRequest{.job = {}, .batch = {}, .stream = flags_.stream});
   const bool empty = !status && status.error().code == Code::not_found;
@@ -134,8 +164,8 @@ Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch&
   stream.from = empty ? 1 : status->high + 1;
   wait_.emplace(*session_, clock_, stream,
                 [this](std::uint64_t line, const JobResult& result) { return take(line, result); });
-  return loop.run({&submitter, &room, &wait_->reader()},
-                  [&] { return submitter.done() && wait_->done(); });
+  return loop.run({&submitter, &room, &closer, &wait_->reader()},
+                  [&] { return closer.done() && wait_->done(); });
 }
 
 Result<bool> SubmitRun::feed(Submitter& submitter) {
@@ -200,6 +230,7 @@ Status SubmitRun::on_answer(const Submission& submission) {
     MILLRACE_TRY(wait_->note_answer(submission));
   }
   if (answer.error) {
+    ++left_out_;
     return refuse(input_->refused(submission));
   }
   ++submitted_;
@@ -225,7 +256,8 @@ void SubmitRun::summary() const {
         .field("warned", warned_)
         .field("completed", completed_)
         .field("failed", failed_)
-        .field("cancelled", cancelled_);
+        .field("cancelled", cancelled_)
+        .field("closed", closed_);
     json.end_object();
     std::fprintf(flags_.wait ? stderr : stdout, "%s\n", line.c_str());
     return;
@@ -306,6 +338,16 @@ void add_submit_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--batch", flags->batch,
                    "batch of the jobs [the file's name and a hash of its content]")
       ->type_name("NAME");
+  command
+      ->add_option("--not-before", flags->not_before,
+                   "hand the jobs out from this time on: +2h, or 2030-01-31T22:00:00Z")
+      ->type_name("TIME");
+  command
+      ->add_option("--deadline", flags->deadline,
+                   "jobs that have not ended by this time expire: +2h, or 2030-01-31T22:00:00Z")
+      ->type_name("TIME");
+  command->add_flag("--close", flags->close,
+                    "let no jobs come after these [where --batch is not given]");
   command->add_flag("--strict", flags->strict, "refuse unknown fields instead of warning");
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {

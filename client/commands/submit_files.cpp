@@ -86,6 +86,8 @@ Result<std::optional<ParsedLine>> SubmitInput::next() {
   options.id = options_.batch + "/" + line_id(line.number, line.hash);
   options.stream = options_.stream;
   options.batch = options_.batch;
+  options.not_before_us = options_.not_before_us;
+  options.deadline_us = options_.deadline_us;
   options.strict = options_.strict;
   options.custom_ids = &custom_ids_;
   ParsedLine parsed = parse_line(line, options);

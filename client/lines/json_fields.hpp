@@ -4,6 +4,7 @@
 // optional fields are left out. Thread
 // safety: as JsonWriter.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,7 +50,9 @@ class JsonFields {
 
   template <class T>
   void write(const T& value) {
-    if constexpr (std::is_enum_v<T>) {
+    if constexpr (std::is_same_v<T, Code>) {
+      json_.value(code_name(value));
+    } else if constexpr (std::is_enum_v<T>) {
       json_.value(wire::to_name(value));
     } else if constexpr (requires { json_.value(value); }) {
       json_.value(value);
@@ -64,6 +67,11 @@ class JsonFields {
     json_.begin_array();
     for (const T& item : list) write(item);
     json_.end_array();
+  }
+  void write(const std::map<std::string, std::string>& entries) {
+    json_.begin_object();
+    for (const auto& [name, value] : entries) json_.field(name, value);
+    json_.end_object();
   }
   void write(const LogitBias& bias) {
     json_.begin_array().value(bias.token).value(bias.bias).end_array();

@@ -219,6 +219,11 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
       job[name] = value;
     }
   };
+  const auto fill_time = [&job](const char* name, std::optional<std::int64_t> value) {
+    if (value && !job.contains(name)) {
+      job[name] = *value;
+    }
+  };
   const auto batch = job.find("batch");
   parsed.other_batch = batch != job.end() && *batch != options.batch;
   const auto stream = job.find("stream");
@@ -226,6 +231,8 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   fill("id", options.id);
   fill("stream", options.stream);
   fill("batch", options.batch);
+  fill_time("not_before_us", options.not_before_us);
+  fill_time("deadline_us", options.deadline_us);
   std::optional<std::string> named;
   if (options.model) {
     if (const auto model = job.find("model");

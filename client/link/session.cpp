@@ -86,6 +86,7 @@ Status BrokerSession::greet() {
   hello.role = Role::client;
   hello.name = options_.name;
   hello.software = "millrace";
+  hello.capabilities = {"not_found"};
   MILLRACE_TRY(socket_->send(encode({.id = hello_id, .message = std::move(hello)})));
   ready_ = false;
   greeted_us_ = now();

@@ -145,7 +145,7 @@ Result<bool> Driver::feed(Submitter& submitter) {
   }
   MILLRACE_TRY(index_->expect(line));
   LineOptions options;
-  options.id = line_id(line.number, line.hash);
+  options.id = line_id(line.number, line.hash, folder_.manifest().retries);
   options.model = "*";
   options.stream = stream_name;
   options.own_queue = true;
@@ -198,6 +198,9 @@ Status Driver::take_entry(const Entry& entry) {
   const JobResult result = result_of(entry, stream_name);
   const std::string text = result_line(result, id->number, options_.lines);
   const bool good = result.state == JobState::completed && result.result && !result.error;
+  if (!good && id->retry < folder_.manifest().retries) {
+    return {};  // the line runs again under another id
+  }
   Error unsaid{Code::engine_failed,
                std::string("the job is ") + std::string(wire_name(result.state)), ""};
   if (result.result) {

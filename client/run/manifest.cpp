@@ -59,14 +59,17 @@ bool same_kv(const Manifest& before, const std::string& then_value, const std::s
 Status save_manifest(Env& env, const std::string& path, const Manifest& manifest) {
   std::string text;
   JsonWriter out(text);
-  out.begin_object().field("version", manifest_version).field("input", manifest.input_path);
+  out.begin_object()
+      .field("version", manifest.retries == 0 ? 1 : manifest_version)
+      .field("input", manifest.input_path);
   out.field("lines", manifest.input.lines).field("last_line", manifest.input.last_number);
   out.field("lines_hash", manifest.input.hash).key("settings").begin_object();
   for (const auto& [name, value] : manifest.settings) {
     out.field(name, value);
   }
   out.end_object().field("fingerprint", manifest.fingerprint);
-  out.field("kv_policy", manifest.kv.policy).field("kv_layers", manifest.kv.layers).end_object();
+  out.field("kv_policy", manifest.kv.policy).field("kv_layers", manifest.kv.layers);
+  out.field("retries", manifest.retries).end_object();
   text += '\n';
   return write_file_atomically(env, path, text);
 }
@@ -89,6 +92,7 @@ Result<Manifest> load_manifest(Env& env, const std::string& path) {
     value.at("fingerprint").get_to(manifest.fingerprint);
     manifest.kv.policy = value.value("kv_policy", "");
     manifest.kv.layers = value.value("kv_layers", "");
+    manifest.retries = value.value("retries", 0u);
     return manifest;
   } catch (const json::exception& error) {
     return fail(Code::ledger_corrupt, path + " is not a manifest: " + error.what(),

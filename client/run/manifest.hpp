@@ -14,7 +14,7 @@
 
 namespace millrace::client {
 
-inline constexpr int manifest_version = 1;
+inline constexpr int manifest_version = 2;  // 1 where no failed line was run again
 
 // The KV policy that an engine chose for --kv. Both members are empty if the engine, or an earlier
 // version, does not report it.
@@ -29,6 +29,9 @@ struct Manifest {
   std::map<std::string, std::string> settings;  // by option name, e.g. {"--kv", "f16"}
   std::string fingerprint;                      // empty until an engine has joined
   EffectiveKv kv;                               // of that engine
+  // How often failed lines were run again. The jobs that are submitted since then have it in their
+  // ids, because the ledger knows the failed ones.
+  std::uint32_t retries = 0;
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

@@ -1,8 +1,10 @@
 #include "client/run/output_file.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <span>
+#include <system_error>
 
 #include "client/run/line_id.hpp"
 #include "schemas/base/limits.hpp"
@@ -97,6 +99,53 @@ Status OutputFile::scan(std::uint64_t synced_bytes) {
     MILLRACE_TRY(file_->sync());
   }
   return {};
+}
+
+namespace {
+
+// Copies the lines that did not fail to the end of `to`.
+Status copy_good_lines(File& from, File& to) {
+  std::string buffer(scan_bytes, '\0');
+  std::string line, good;
+  for (std::uint64_t offset = 0;;) {
+    MILLRACE_ASSIGN(const std::size_t got, from.read_at(offset, std::span(buffer)));
+    if (got == 0) {
+      return to.append(good);
+    }
+    offset += got;
+    std::string_view rest(buffer.data(), got);
+    for (std::size_t newline = 0; newline != std::string_view::npos && !rest.empty();) {
+      newline = rest.find('\n');
+      line += rest.substr(0, newline);
+      if (newline == std::string_view::npos) {
+        break;
+      }
+      if (line.ends_with(good_end)) {
+        good += line + "\n";
+      }
+      line.clear();
+      rest.remove_prefix(newline + 1);
+    }
+    if (good.size() >= pending_bytes) {
+      MILLRACE_TRY(to.append(good));
+      good.clear();
+    }
+  }
+}
+
+}  // namespace
+
+Status OutputFile::drop_failed(Env& env, const std::string& path) {
+  const std::string fresh = path + ".new";
+  MILLRACE_ASSIGN(const auto from, env.open(path, OpenMode::read));
+  MILLRACE_ASSIGN(const auto to, env.open(fresh, OpenMode::replace, Access::by_umask));
+  MILLRACE_TRY(copy_good_lines(*from, *to));
+  MILLRACE_TRY(to->sync());
+  std::error_code error;
+  const auto before = std::filesystem::status(path, error);
+  std::filesystem::permissions(fresh, before.permissions(), error);  // keeps who may read it
+  MILLRACE_TRY(env.rename(fresh, path));
+  return env.sync_directory(parent_directory(path));
 }
 
 Status OutputFile::append(std::uint64_t line_number, std::string_view text, bool failed) {

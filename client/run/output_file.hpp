@@ -20,6 +20,11 @@ class OutputFile {
   static Result<OutputFile> open(Env& env, const std::string& path, std::uint64_t last_number,
                                  std::uint64_t synced_bytes);
 
+  // Removes the failed lines from a file that no one has open. After a crash it has all of them, or
+  // none. Memory: one line.
+  static Status drop_failed(Env& env, const std::string& path);
+
+  const std::string& path() const { return file_->path(); }
   bool holds(std::uint64_t line_number) const;
   std::uint64_t lines() const { return lines_; }
   std::uint64_t failed_lines() const { return failed_lines_; }

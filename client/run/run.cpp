@@ -22,6 +22,24 @@ void fill_from_output(RunFolder& folder, RunReport& report) {
   progress.failed = folder.output().failed_lines();
 }
 
+// A run that has lines without output goes on first; so does one that was stopped while it ran
+// failed lines again, because the same command must go on.
+Status begin_retry(RunFolder& folder, const RunOptions& options, RunObserver& observer) {
+  const OutputFile& output = folder.output();
+  if (!options.retry_failed || output.failed_lines() == 0) {
+    return {};
+  }
+  if (output.lines() < folder.manifest().input.lines) {
+    observer.note("retry_later",
+                  "lines that have no result yet run first; --retry-failed then runs the failed "
+                  "ones again");
+    return {};
+  }
+  observer.note("retry_failed", std::to_string(output.failed_lines()) +
+                                    " failed lines are removed from the output and run again");
+  return folder.retry_failed();
+}
+
 // Starts broker and engine and runs all lines through them. Both have ended when this returns.
 Status work(RunFolder& folder, const BackendOptions& backend_options, Env& env, const Clock& clock,
             RunObserver& observer, const RunOptions& options, RunReport& report) {
@@ -49,6 +67,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   settings["--strict"] = options.strict ? "true" : "false";
   MILLRACE_ASSIGN(RunFolder folder, RunFolder::open(*env, {options.input, options.output}, settings,
                                                     options.restart));
+  MILLRACE_TRY(begin_retry(folder, options, observer));
   fill_from_output(folder, report);
   if (folder.output().lines() == folder.manifest().input.lines) {
     report.nothing_to_do = folder.resumed();

@@ -19,6 +19,7 @@ struct RunOptions {
   std::uint32_t step_limit_s = 120;             // the engine's --step-limit
   std::map<std::string, std::string> settings;  // options that change results, for the manifest
   bool restart = false;
+  bool retry_failed = false;  // of a run whose output holds every line, run the failed ones again
   bool strict = false;
   std::function<bool()> interrupted;  // true when a signal asked to stop
   ResultLineOptions lines;

@@ -282,6 +282,22 @@ Status RunFolder::settle(const std::string& epoch, std::uint64_t number) {
   return save_checkpoint(*env_, path(checkpoint_name), checkpoint_);
 }
 
+// The order matters after a crash. Once the manifest has the new count, the output may lose its
+// failed lines: their jobs get new ids. Without them the output is shorter than the checkpoint of
+// before says, so the run would read the whole stream again, which holds nothing new.
+Status RunFolder::retry_failed() {
+  ++manifest_.retries;
+  MILLRACE_TRY(save_manifest(*env_, path(manifest_name), manifest_));
+  const std::string output_path = output_->path();
+  output_.reset();
+  MILLRACE_TRY(OutputFile::drop_failed(*env_, output_path));
+  MILLRACE_ASSIGN(
+      OutputFile output,
+      OutputFile::open(*env_, output_path, manifest_.input.last_number, checkpoint_.output_bytes));
+  output_ = std::make_unique<OutputFile>(std::move(output));
+  return settle(checkpoint_.epoch, checkpoint_.number);
+}
+
 namespace {
 
 // The size of a file and a hash of samples of it.

@@ -38,6 +38,8 @@ class RunFolder {
   // Records the fingerprint and the KV policy of the first engine. A later engine must have the
   // same fingerprint (settings_changed).
   Status meet_engine(const std::string& fingerprint, const EffectiveKv& kv = {});
+  // Runs failed lines again: removes them from the output, which holds every line of the input.
+  Status retry_failed();
   // Syncs the output, then saves the checkpoint. When this returns, every result up to `number` of
   // the stream has its line on disk, and only then may the ledger's cursor move.
   Status settle(const std::string& epoch, std::uint64_t number);

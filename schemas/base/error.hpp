@@ -31,6 +31,7 @@ namespace millrace {
   X(limit_exceeded, 400, "a documented limit is exceeded")                                  \
   X(too_large, 413, "a frame, line or body is larger than its limit")                       \
   X(conflict, 409, "the id is already known with another body")                             \
+  X(batch_closed, 409, "the batch is closed and takes no new jobs")                         \
   X(deadline_passed, 400, "the deadline is in the past")                                    \
   /* how a job ended */                                                                     \
   X(cancelled, 499, "the job was cancelled")                                                \
@@ -95,6 +96,22 @@ std::string_view code_name(Code code);     // "invalid_json"
 int code_http_status(Code code);           // 400
 std::string_view code_summary(Code code);  // the table's line of text
 std::optional<Code> code_from_name(std::string_view name);
+
+// Whether a job that an engine ended with this error may run again: the error is one of the engine,
+// its device or its memory, and none that the job itself causes. engine_failed is left out: an
+// engine that gives no numbers, or a result that cannot be used, would do so again.
+constexpr bool may_run_again(Code code) {
+  switch (code) {
+    case Code::device_error:
+    case Code::kernel_build:
+    case Code::out_of_memory:
+    case Code::io_error:
+    case Code::internal:
+      return true;
+    default:
+      return false;
+  }
+}
 
 struct Error {
   Code code = Code::internal;

@@ -69,7 +69,10 @@ inline constexpr float temperature = 100.0f;
 inline constexpr std::uint32_t priority_count = 5;  // 0 is served first
 inline constexpr std::uint32_t priority_default = 2;
 inline constexpr std::uint32_t max_attempts = 100;
-inline constexpr std::uint32_t max_attempts_default = 2;  // engine deaths while running alone
+inline constexpr std::uint32_t max_attempts_default = 2;  // failures of engines
+// The pause after an engine's error, four times as long after each further one.
+inline constexpr std::uint32_t retry_pause_ms = 2'000;
+inline constexpr std::uint32_t retry_pause_most_ms = 600'000;
 
 // Input lines of `millrace run` and `submit`
 inline constexpr std::uint64_t line_bytes = 8 * MiB;
@@ -115,6 +118,8 @@ inline constexpr std::uint32_t watched_streams = 64;  // of a session
 inline constexpr std::uint32_t cursors_per_stream = 1'000;
 inline constexpr std::uint64_t keep_s = 3'155'760'000;  // a hundred years
 inline constexpr std::uint32_t listed = 1'000;          // streams in one answer
+inline constexpr std::uint32_t listed_jobs = 250;       // jobs in one answer
+inline constexpr std::uint32_t scanned_jobs = 1'000;    // looked through for one answer
 inline constexpr std::uint32_t retention_rows = 32;     // entries and jobs that one step deletes
 inline constexpr std::uint32_t retention_rows_most = 1'024;  // where commits are slow
 inline constexpr std::uint64_t ballast_bytes = 16 * MiB;

@@ -39,6 +39,8 @@ MILLRACE_PART(EngineInfo, "engine_info");
 MILLRACE_PART(KeepLimits, "keep_limits");
 MILLRACE_PART(StreamState, "stream_state");
 MILLRACE_PART(CursorState, "cursor_state");
+MILLRACE_PART(JobInfo, "job_info");
+MILLRACE_PART(BatchState, "batch_state");
 MILLRACE_PART(Entry, "entry");
 MILLRACE_PART(Lease, "lease");
 MILLRACE_PART(JobEnd, "job_end");

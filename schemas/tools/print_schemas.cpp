@@ -269,6 +269,8 @@ Json common_schema() {
   add_part<KeepLimits>(defs);
   add_part<StreamState>(defs);
   add_part<CursorState>(defs);
+  add_part<JobInfo>(defs);
+  add_part<BatchState>(defs);
   add_part<Entry>(defs);
   add_part<Lease>(defs);
   add_part<JobEnd>(defs);

@@ -191,6 +191,9 @@ def test_readers_are_told_of_another_epoch_and_of_unknown_jobs(client):
     for kind in ("status_request", "cancel", "retry"):
         answer, refusal = client.ask(kind, batch="nothing")
         assert (answer, refusal["error"]["code"]) == ("refused", "not_found"), kind
+    answer, status = client.ask("status_request", stream="nothing")
+    assert (answer, status["high"]) == ("status_answer", 0)  # as earlier clients expect
+    client.ask("hello", role="client", name="test", capabilities=["not_found"])
     _, refusal = client.ask("status_request", stream="nothing")
     assert refusal["error"]["code"] == "not_found"
     _, refusal = client.ask("cancel")

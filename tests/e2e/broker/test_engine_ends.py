@@ -82,7 +82,7 @@ def test_the_largest_result_and_the_longest_error_can_be_read(broker, client, en
     choice["text"] = "y" * 32 * MIB
     choice["text"] = choice["text"][:64 * MIB - len(msgpack.packb(whole["result"]))]
     assert len(msgpack.packb(whole["result"])) == 32 * MIB
-    error = {"code": "device_error", "message": "z" * 33 * MIB, "hint": ""}
+    error = {"code": "kv_exceeded", "message": "z" * 33 * MIB, "hint": ""}
     for one in (whole, {"lease": failed, "state": "failed", "error": error}):
         kind, body = engine.ask("ends", ends=[one])
         assert kind == "committed" and body["committed"] == [one["lease"]]
@@ -90,7 +90,7 @@ def test_the_largest_result_and_the_longest_error_can_be_read(broker, client, en
     assert read["large"]["error"] is None
     assert choice["text"] in json.dumps(read["large"]["response"])
     told = read["failed"]["error"]
-    assert told["code"] == "device_error"
+    assert told["code"] == "kv_exceeded"
     assert told["message"].endswith(f"z... (the broker cut this text of {33 * MIB} bytes)")
 
 

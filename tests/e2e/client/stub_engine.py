@@ -1,9 +1,10 @@
 """An engine without a model: speaks the engine's side of the protocol, answers each job after a
 delay, and misbehaves on request. Environment: STUB_DELAY_MS (per job), STUB_ROWS (jobs at once),
 STUB_LOG (a line "start ID" and "end ID" for each execution), STUB_ABORT_ON (dies while it runs a
-job with this text in its body), STUB_HANG_ON (stops making steps), STUB_NO_START (a code and a
-message, which it prints before it exits with 3 and without joining), STUB_FINGERPRINT, STUB_KV (its
-policies, separated by ";"; empty: it reports none).
+job with this text in its body), STUB_HANG_ON (stops making steps), STUB_FAIL_ON and STUB_FAIL_CODE
+(ends a job with this text in its body with this error, STUB_FAIL_TIMES times), STUB_NO_START (a
+code and a message, which it prints before it exits with 3 and without joining), STUB_FINGERPRINT,
+STUB_KV (its policies, separated by ";"; empty: it reports none).
 """
 import argparse
 import os
@@ -18,6 +19,9 @@ import zmq
 DELAY_S = float(os.environ.get("STUB_DELAY_MS", "0")) / 1000
 ROWS = int(os.environ.get("STUB_ROWS", "64"))
 ABORT_ON = os.environ.get("STUB_ABORT_ON", "").encode()
+FAIL_ON = os.environ.get("STUB_FAIL_ON", "").encode()
+FAIL_CODE = os.environ.get("STUB_FAIL_CODE", "context_exceeded")
+FAIL_TIMES = int(os.environ.get("STUB_FAIL_TIMES", "1000000"))
 HANG_ON = os.environ.get("STUB_HANG_ON", "").encode()
 KV = [x for x in os.environ.get("STUB_KV", "f16;f16/f16 x30").split(";") if x]
 FINGERPRINT = os.environ.get("STUB_FINGERPRINT", "5" * 32)
@@ -63,6 +67,7 @@ class Engine:
         self.unconfirmed = set()
         self.steps = 0
         self.hung = False
+        self.failed = {}  # job -> how often
         self.next_id = 1
 
     def send(self, kind, body):
@@ -111,10 +116,18 @@ class Engine:
         for lease_id in done:
             lease, _ = self.running.pop(lease_id)
             self.log.write(f"end {lease['job']}")
-            ends.append({"lease": lease_id, "state": "completed", "result": result_of(lease)})
+            ends.append({"lease": lease_id, **self.end_of(lease)})
             self.unconfirmed.add(lease_id)
         self.send("ends", {"ends": ends})
         self.send("ready", {"credit": self.credit()})
+
+    def end_of(self, lease):
+        times = self.failed.get(lease["job"], 0)
+        if FAIL_ON and FAIL_ON in msgpack.packb(lease["body"]) and times < FAIL_TIMES:
+            self.failed[lease["job"]] = times + 1
+            return {"state": "failed",
+                    "error": {"code": FAIL_CODE, "message": "the stub fails it", "hint": ""}}
+        return {"state": "completed", "result": result_of(lease)}
 
     def take(self, frame):
         message = msgpack.unpackb(frame, strict_map_key=False)

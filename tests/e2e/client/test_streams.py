@@ -12,7 +12,7 @@ def show(broker, stream="results"):
 def test_streams_and_cursors_are_listed_trimmed_and_removed(broker):
     broker.engine()
     assert broker.millrace("streams", "ls", expect=0).stdout == "no stream\n"
-    broker.millrace("submit", write_jobs(broker, 12), "--wait", expect=0)
+    broker.millrace("submit", write_jobs(broker, 12), "--batch", "open", "--wait", expect=0)
     broker.millrace("results", "results", "--cursor", "loader", expect=0)
     listed = lines(broker.millrace("streams", "ls", "--json", expect=0).stdout)
     assert [(x["stream"], x["first"], x["high"], x["cursors"]) for x in listed] == [

@@ -1,5 +1,5 @@
-"""The real engine on a device that breaks while jobs run: the jobs that fail have the device's
-error message, and no other job is lost."""
+"""The real engine on a device that breaks while jobs run: the jobs that fail run again, those that
+may not have the device's error message, and no other job is lost."""
 import json
 import pathlib
 import sys
@@ -18,7 +18,7 @@ AT_LAUNCH = 150
 
 
 class BrokenRun(Run):
-    def __init__(self, folder, fault=None):
+    def __init__(self, folder, fault=None, **fields):
         super().__init__(folder)
         assert LIBRARY.exists(), f"{LIBRARY} is missing: build the target failing_device"
         self.control = folder / "fault"
@@ -27,7 +27,7 @@ class BrokenRun(Run):
         if fault:
             self.control.write_text(f"{fault} {AT_LAUNCH}\n")
         self.write([json.dumps({"custom_id": f"c{i}", "url": "/v1/completions", "body": {
-            "prompt": f"Count from {i}:", "max_tokens": 60, "ignore_eos": True}})
+            "prompt": f"Count from {i}:", "max_tokens": 60, "ignore_eos": True, **fields}})
             for i in range(1, JOBS + 1)])
 
     def command(self, *extra):
@@ -55,7 +55,7 @@ def sound(tmp_path_factory):
     ("fails", "clEnqueueNDRangeKernel", "CL_INVALID_KERNEL_ARGS"),
     ("breaks", "clWaitForEvents", "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST")])
 def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, fault, call, name):
-    run = BrokenRun(tmp_path, fault)
+    run = BrokenRun(tmp_path, fault, max_attempts=1)
     done = run.go(expect=1)
     assert not run.control.exists(), "no launch failed"
     failed = [x["error"] for x in run.results().values() if x["error"]]
@@ -65,6 +65,14 @@ def test_a_kernel_that_fails_costs_the_jobs_of_its_step_alone(tmp_path, sound, f
         assert call in error["message"] and name in error["message"]
     assert len(run.texts()) == JOBS - len(failed)
     assert all(sound[i] == text for i, text in run.texts().items())
+    assert not run.deaths(done), "the engine must go on"
+
+
+def test_the_jobs_of_a_step_that_failed_run_again_with_the_same_texts(tmp_path, sound):
+    run = BrokenRun(tmp_path, "fails")
+    done = run.go(expect=0)
+    assert not run.control.exists(), "no launch failed"
+    assert run.texts() == sound
     assert not run.deaths(done), "the engine must go on"
 
 

@@ -223,6 +223,25 @@ TEST(StatusRequest, OfAJobAndAStream) {
   EXPECT_EQ(world.refusal(c), Code::not_found);
 }
 
+TEST(StatusRequest, OfAStreamWithoutResultsIsRefusedToThoseWhoTakeIt) {
+  World world;
+  world.join_client("c");  // as an earlier client says hello: its `submit --wait` begins with this
+  world.say(c, StatusRequest{"", "", "results"}, 3);
+  const auto answer = world.take<StatusAnswer>(c);
+  ASSERT_EQ(answer.size(), 1u);
+  EXPECT_EQ(answer[0].high, 0u);
+  EXPECT_EQ(answer[0].first, 1u);
+  Hello hello;
+  hello.capabilities = {"another", "not_found"};
+  world.say(c, hello, 4);
+  world.say(c, StatusRequest{"", "", "results"}, 5);
+  EXPECT_EQ(world.refusal(c), Code::not_found);
+  hello.capabilities.clear();
+  world.say(c, hello, 6);
+  world.say(c, StatusRequest{"", "", "results"}, 7);
+  EXPECT_EQ(world.refusal(c), std::nullopt);
+}
+
 TEST(StatusRequest, SaysThatTheBrokerDrains) {
   World world;
   world.join_client("c");

@@ -189,12 +189,12 @@ TEST(PublishedResult, CutsTheTextsOfAnEnginesErrorBetweenCharacters) {
   world.submit({labelled_job()});
   std::string message = "x";
   while (message.size() < limits::error_text_bytes + 2) message += "\xC3\xA4";
-  const Error error{Code::device_error, message, "read the log"};
+  const Error error{Code::kv_exceeded, message, "read the log"};
   world.say(World::engine("e"),
             Ends{{{world.leases("e").at(0).lease, JobState::failed, {}, error}}});
   const JobResult result = world.result_of("a");
   ASSERT_TRUE(result.error);
-  EXPECT_EQ(result.error->code, Code::device_error);
+  EXPECT_EQ(result.error->code, Code::kv_exceeded);
   const std::string& told = result.error->message;
   const std::string note =
       "... (the broker cut this text of " + std::to_string(message.size()) + " bytes)";

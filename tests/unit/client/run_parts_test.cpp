@@ -38,8 +38,12 @@ class RunParts : public ::testing::Test {
 TEST_F(RunParts, LineIdsAreParsedBack) {
   EXPECT_EQ(line_id(17, 0xc0ffee), "17-0000000000c0ffee");
   EXPECT_EQ(parse_line_id("17-0000000000c0ffee"), (LineId{17, 0xc0ffee}));
-  for (const char* bad : {"", "17", "17-", "-0000000000c0ffee", "x-0000000000c0ffee",
-                          "17-0000000000c0ffeg", "17-0000000000c0ffee0", "0-0000000000c0ffee"}) {
+  EXPECT_EQ(line_id(17, 0xc0ffee, 2), "17-0000000000c0ffee.2");
+  EXPECT_EQ(parse_line_id("17-0000000000c0ffee.2"), (LineId{17, 0xc0ffee, 2}));
+  for (const char* bad :
+       {"", "17", "17-", "-0000000000c0ffee", "x-0000000000c0ffee", "17-0000000000c0ffeg",
+        "17-0000000000c0ffee0", "0-0000000000c0ffee", "17-0000000000c0ffee.",
+        "17-0000000000c0ffee.0", "17-0000000000c0ffee.x", "17-0000000000c0ffee.1.1"}) {
     EXPECT_EQ(parse_line_id(bad), std::nullopt) << bad;
   }
 }

@@ -89,6 +89,7 @@ class Inspection {
     for (const auto& lease : std::get<FindLapsedReply>(*live).leases) held.push_back(lease.lease);
     (void)ask(GiveBack{held, Blame::none, ""});
     for (const std::string& who : RandomOperations::tenants()) {
+      (void)ledger.apply(std::vector<Operation>{StartJobs{who}}, start_us + 1'000'000'000);
       for (const ClaimFrom from : {ClaimFrom::jobs, ClaimFrom::suspects}) {
         for (const char* model : {"model", "rare"}) {
           Claim claims{who, "engine", model, 1'000, start_us + 1'000, from};

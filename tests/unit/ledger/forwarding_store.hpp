@@ -44,11 +44,16 @@ class ForwardingRecords : public Records {
                                     std::uint64_t max_jobs) override {
     return step() ? to_.due_jobs(tenant, until_us, max_jobs) : std::vector<std::string>();
   }
-  std::vector<std::string> jobs_of_batch(const std::string& tenant, const std::string& batch,
-                                         JobState state, std::uint64_t after,
+  std::vector<std::string> starting_jobs(const std::string& tenant, std::int64_t until_us,
                                          std::uint64_t max_jobs) override {
-    return step() ? to_.jobs_of_batch(tenant, batch, state, after, max_jobs)
-                  : std::vector<std::string>();
+    return step() ? to_.starting_jobs(tenant, until_us, max_jobs) : std::vector<std::string>();
+  }
+  std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) override {
+    return step() ? to_.jobs_of_batch(scan) : std::vector<BatchJob>();
+  }
+  std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed, const std::string& after,
+                                   std::uint64_t max_jobs) override {
+    return step() ? to_.list_jobs(tenant, failed, after, max_jobs) : std::vector<JobRecord>();
   }
 
   std::vector<JobName> jobs_of_incident(std::uint64_t incident) override {
@@ -85,6 +90,21 @@ class ForwardingRecords : public Records {
   }
   void delete_counts(const std::string& tenant, const std::string& batch) override {
     if (step()) to_.delete_counts(tenant, batch);
+  }
+
+  std::optional<BatchRecord> find_batch(const std::string& tenant,
+                                        const std::string& batch) override {
+    return step() ? to_.find_batch(tenant, batch) : std::nullopt;
+  }
+  void put_batch(const std::string& tenant, const BatchRecord& batch) override {
+    if (step()) to_.put_batch(tenant, batch);
+  }
+  void delete_batch(const std::string& tenant, const std::string& batch) override {
+    if (step()) to_.delete_batch(tenant, batch);
+  }
+  std::vector<BatchRecord> list_batches(const std::string& tenant, const std::string& after,
+                                        std::uint64_t max_batches) override {
+    return step() ? to_.list_batches(tenant, after, max_batches) : std::vector<BatchRecord>();
   }
 
   void insert_lease(LeaseRecord& lease) override {

@@ -26,7 +26,7 @@ constexpr const char* tenant = "default";
 // the ledger decided. A job with the labels "damaged" fails.
 inline Published publish(const EndingJob& job, const Outcome& outcome) {
   if (job.labels == "damaged") return {"damaged", JobState::failed};
-  if (!outcome.reason) return {outcome.result, outcome.state};
+  if (!outcome.reason) return {outcome.result, outcome.state, outcome.error};
   Body facts = job.job + "|" + job.custom_id + "|" + job.model + "|" + job.batch + "|" +
                job.labels + "|" + std::to_string(static_cast<int>(outcome.state)) + "|" +
                std::string(code_name(*outcome.reason)) + "|" + std::to_string(job.attempts) + "|" +

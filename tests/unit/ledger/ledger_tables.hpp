@@ -22,11 +22,22 @@ inline constexpr auto table_rules = std::to_array<std::pair<const char*, const c
      "SELECT * FROM (SELECT tenant, batch, state, count(*) FROM jobs WHERE batch <> '' "
      "GROUP BY 1, 2, 3 UNION ALL SELECT tenant, '', state, count(*) FROM jobs GROUP BY 1, 3)"},
     {"queued jobs outside of the queue",
-     "SELECT tenant, job FROM jobs WHERE state = 0 EXCEPT SELECT tenant, job FROM queue"},
+     "SELECT tenant, job FROM jobs WHERE state = 0 AND start_us IS NULL EXCEPT "
+     "SELECT tenant, job FROM queue"},
     {"entries of the queue without a queued job",
-     "SELECT tenant, job FROM queue EXCEPT SELECT tenant, job FROM jobs WHERE state = 0"},
+     "SELECT tenant, job FROM queue EXCEPT "
+     "SELECT tenant, job FROM jobs WHERE state = 0 AND start_us IS NULL"},
     {"jobs that are queued twice",
      "SELECT tenant, job FROM queue GROUP BY 1, 2 HAVING count(*) > 1"},
+    {"jobs that wait for a start and are not queued",
+     "SELECT tenant, job FROM jobs WHERE state <> 0 AND start_us IS NOT NULL"},
+    {"jobs without their batch",
+     "SELECT tenant, batch FROM jobs WHERE batch <> '' EXCEPT SELECT tenant, batch FROM batches"},
+    {"batches without a job",
+     "SELECT tenant, batch FROM batches EXCEPT SELECT tenant, batch FROM jobs"},
+    {"closed batches that did not finish, and others that did",
+     "SELECT * FROM batches b WHERE (finished_us IS NOT NULL) <> (closed AND NOT EXISTS (SELECT * "
+     "FROM jobs j WHERE j.tenant = b.tenant AND j.batch = b.batch AND j.state < 2))"},
     {"leased jobs without their lease",
      "SELECT tenant, job, lease FROM jobs WHERE state = 1 EXCEPT "
      "SELECT tenant, job, lease FROM leases"},

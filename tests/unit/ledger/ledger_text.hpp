@@ -25,6 +25,7 @@ inline std::string ledger_text(Ledger& ledger) {
     for (const std::string& batch : RandomOperations::batches()) {
       questions.emplace_back(Count{who, batch});
     }
+    questions.emplace_back(ListBatches{who, {}});
     questions.emplace_back(ListStreams{who, ""});
     for (const std::string& stream : RandomOperations::streams()) {
       questions.emplace_back(ListCursors{who, stream});

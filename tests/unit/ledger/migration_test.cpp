@@ -5,97 +5,10 @@
 #include <chrono>
 
 #include "broker/ledger/sqlite_schema.hpp"
-#include "tests/unit/ledger/harness.hpp"
+#include "tests/unit/ledger/earlier_versions.hpp"
 
 namespace millrace::broker::test {
 namespace {
-
-void change(const std::string& path, const std::string& sql) {
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
-  char* message = nullptr;
-  ASSERT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &message), SQLITE_OK) << message;
-  sqlite3_close(db);
-}
-
-// In these tests a body "wants X" names the KV policy X, a body "says X" has the labels X, and a
-// body "costs X" costs X tokens.
-JobColumns read_columns(const Body& body) {
-  if (body.starts_with("wants ")) return {body.substr(6), {}};
-  if (body.starts_with("says ")) return {{}, body.substr(5)};
-  if (body.starts_with("costs ")) return {{}, {}, std::stoull(body.substr(6))};
-  return {};
-}
-
-Result<std::unique_ptr<Ledger>> try_open(const std::string& path, ReadColumns read) {
-  SqliteLedgerOptions options;
-  options.publish = publish;
-  options.read_columns = std::move(read);
-  options.ballast_bytes = 0;
-  return open_sqlite_ledger(path, std::move(options));
-}
-
-std::unique_ptr<Ledger> open(const std::string& path) {
-  auto opened = try_open(path, read_columns);
-  EXPECT_TRUE(opened) << (opened ? "" : opened.error().text());
-  return opened ? *std::move(opened) : nullptr;
-}
-
-// Undoes version 6: jobs had no cost.
-#define BACK_TO_VERSION_5 "ALTER TABLE jobs DROP COLUMN cost_tokens; PRAGMA user_version=5;"
-constexpr const char* back_to_version_5 = BACK_TO_VERSION_5;
-
-// Undoes version 5 as well: nothing said how many jobs were suspected together.
-#define BACK_TO_VERSION_4                           \
-  BACK_TO_VERSION_5                                 \
-  "DROP INDEX jobs_of_incident;"                    \
-  "ALTER TABLE jobs DROP COLUMN incident;"          \
-  "ALTER TABLE jobs DROP COLUMN among;"             \
-  "UPDATE queue SET suspect = 1 WHERE suspect > 0;" \
-  "PRAGMA user_version=4;"
-constexpr const char* back_to_version_4 = BACK_TO_VERSION_4;
-
-// Undoes version 4 as well: nothing had an age, and the file could not shrink.
-#define BACK_TO_VERSION_3                          \
-  BACK_TO_VERSION_4                                \
-  "DROP INDEX jobs_by_end;"                        \
-  "ALTER TABLE jobs DROP COLUMN ended_us;"         \
-  "ALTER TABLE entries DROP COLUMN written_us;"    \
-  "ALTER TABLE cursors DROP COLUMN moved_us;"      \
-  "ALTER TABLE streams DROP COLUMN oldest;"        \
-  "ALTER TABLE streams DROP COLUMN bytes;"         \
-  "ALTER TABLE streams DROP COLUMN age_us;"        \
-  "ALTER TABLE streams DROP COLUMN max_bytes;"     \
-  "ALTER TABLE streams DROP COLUMN cursor_age_us;" \
-  "PRAGMA auto_vacuum=NONE; VACUUM;"               \
-  "PRAGMA user_version=3;"
-constexpr const char* back_to_version_3 = BACK_TO_VERSION_3;
-
-// Undoes version 3 as well: jobs had no labels.
-constexpr const char* back_to_version_2 = BACK_TO_VERSION_3 R"sql(
-ALTER TABLE jobs DROP COLUMN labels;
-PRAGMA user_version=2;
-)sql";
-
-// Undoes version 2 as well: jobs and queue had no KV policy.
-constexpr const char* back_to_version_1 = BACK_TO_VERSION_3 R"sql(
-ALTER TABLE jobs DROP COLUMN labels;
-ALTER TABLE jobs DROP COLUMN kv;
-CREATE TABLE queue_1 (
-  tenant TEXT NOT NULL,
-  suspect INTEGER NOT NULL,
-  model TEXT NOT NULL,
-  priority INTEGER NOT NULL,
-  sequence INTEGER NOT NULL,
-  job TEXT NOT NULL,
-  deadline_us INTEGER,
-  PRIMARY KEY (tenant, suspect, model, priority, sequence)
-) STRICT, WITHOUT ROWID;
-INSERT INTO queue_1 SELECT tenant, suspect, model, priority, sequence, job, deadline_us FROM queue;
-DROP TABLE queue;
-ALTER TABLE queue_1 RENAME TO queue;
-PRAGMA user_version=1;
-)sql";
 
 TEST(SqliteMigration, AQueueOfVersion1IsHandedOutInItsOrder) {
   const TemporaryFolder folder;

@@ -57,10 +57,15 @@ class RandomOperations {
       case 12:
         return Renew{engine(), leases(), now() + 500};
       case 13:
-        return ExpireJobs{who(), below(4)};
+        return below(2) == 0 ? Operation(ExpireJobs{who(), below(4)})
+                             : Operation(StartJobs{who(), below(4)});
       case 14:
         return cancel();
       case 15:
+        if (below(4) == 0) {
+          return below(2) == 0 ? DropJobs{who(), {id(), id()}, "", 5}
+                               : DropJobs{who(), {}, batch(), below(4)};
+        }
         return below(2) == 0 ? RetryJobs{who(), {id(), id()}, "", 5}
                              : RetryJobs{who(), {}, batch(), below(4), below(2) * below(40)};
       case 16:
@@ -109,10 +114,16 @@ class RandomOperations {
     op.kv = n % 5 == 1 ? "r5/r3" : n % 5 == 2 ? "f16/f16" : "";
     op.max_attempts = 1 + n % 2;
     if (n % 6 == 0) op.deadline_us = start_us + n * 100;
+    if (n % 9 == 4) op.not_before_us = start_us + n * 20;
     if (below(20) == 0) op.hash = "another";
     return op;
   }
-  Finish finish() { return {lease(), end_state(), text(), below(4) == 0 ? engine() : ""}; }
+  Finish finish() {
+    Finish op{lease(), end_state(), text(), below(4) == 0 ? engine() : ""};
+    if (op.state != JobState::failed || below(2) == 0) return op;
+    op.error = Error{below(3) == 0 ? Code::out_of_memory : Code::invalid_token, text(), ""};
+    return op;
+  }
   Operation claims() {
     Claim op{who(),    engine(),    below(6) == 0 ? "rare" : "model",
              below(6), now() + 300, static_cast<ClaimFrom>(below(5) / 2)};
@@ -144,7 +155,12 @@ class RandomOperations {
     return op;
   }
   Operation keep() {
-    switch (below(8)) {
+    switch (below(9)) {
+      case 8: {
+        UpdateBatch op{who(), {batch(), below(3) == 0, {}}};
+        op.change.metadata[below(2) == 0 ? "one" : "two"] = text();
+        return op;
+      }
       case 0:
         return TrimStream{who(), stream(), below(10)};
       case 1:
@@ -167,7 +183,10 @@ class RandomOperations {
     }
   }
   Operation question() {
-    switch (below(8)) {
+    switch (below(10)) {
+      case 8:
+      case 9:
+        return list();
       case 0:
         return GetJob{who(), id()};
       case 1:
@@ -185,6 +204,20 @@ class RandomOperations {
       default:
         return Append{who(), stream(), id(), text()};
     }
+  }
+  Operation list() {
+    if (below(4) == 0) {
+      return ListBatches{
+          who(), {below(2) == 0 ? batch() : "", below(2) == 0 ? batch() : ""}, 1 + below(2)};
+    }
+    ListJobs op{who(), {}, 1 + below(5), 1 + below(20)};
+    if (below(6) == 0) op.wanted.job = id();
+    if (below(2) == 0) op.wanted.batch = batch();
+    if (below(3) == 0) op.wanted.stream = stream();
+    if (below(2) == 0) op.wanted.state = static_cast<JobState>(below(6));
+    if (below(3) == 0) op.wanted.after = below(2) == 0 ? id() : std::to_string(below(80));
+    if (below(4) == 0) op.max_bytes = below(1000);
+    return op;
   }
   std::string engine() { return numbered("engine", below(3)); }
   std::string cursor() { return below(2) == 0 ? "reader" : "other"; }

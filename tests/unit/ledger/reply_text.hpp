@@ -36,7 +36,8 @@ struct Printer {
     for (const auto id : r.cancelled) out << "cancelled " << id;
   }
   void operator()(const FinishReply& r) {
-    out << r.number << "/" << r.tenant << "/" << r.stream << "/" << r.job << "/" << int(r.state);
+    out << r.number << "/" << r.tenant << "/" << r.stream << "/" << r.job << "/" << int(r.state)
+        << "/" << r.batch << r.batch_number;
   }
   void operator()(const GiveBackReply& r) {
     for (const auto& id : r.returned) out << id << " ";
@@ -82,8 +83,8 @@ struct Printer {
   void operator()(const GetJobReply& r) {
     out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << "," << r.among
         << "," << r.incident << r.cancel_requested << r.stream << r.batch << r.custom_id << r.model
-        << r.kv << "," << r.number << "," << r.submitted_us << "," << r.lease.value_or(0)
-        << r.engine;
+        << r.kv << "," << r.number << "," << r.start_us.value_or(-1) << "," << r.submitted_us << ","
+        << r.lease.value_or(0) << r.engine;
   }
   void operator()(const CountReply& r) {
     const JobCounts& c = r.counts;
@@ -94,6 +95,36 @@ struct Printer {
           << queue.oldest_us;
     }
   }
+  void operator()(const ListJobsReply& r) {
+    for (const JobInfo& j : r.answer.jobs) {
+      out << j.job << "/" << j.batch << "/" << int(j.state) << "/" << j.priority << "/"
+          << j.attempts << "/" << j.failures << "/" << j.max_attempts << j.suspect << "/"
+          << j.submitted_us << "/" << j.not_before_us.value_or(-1) << "/"
+          << j.deadline_us.value_or(-1) << "/" << j.ended_us.value_or(-1) << "/" << j.number << "/"
+          << j.engine << "/" << (j.error ? j.error->text() : "") << " ";
+    }
+    out << r.answer.more << r.answer.next;
+  }
+  void operator()(const ListBatchesReply& r) {
+    for (const BatchState& b : r.answer.batches) batch(b);
+    out << r.answer.more;
+  }
+  void operator()(const UpdateBatchReply& r) {
+    batch(r.batch);
+    out << r.written;
+  }
+  void batch(const BatchState& b) {
+    const JobCounts& c = b.counts;
+    out << b.batch << "/" << c.queued << "," << c.leased << "," << c.completed << "," << c.failed
+        << "," << c.cancelled << "," << c.expired << "/" << b.created_us << b.closed
+        << b.finished_us.value_or(-1) << "/" << b.number;
+    for (const auto& [name, value] : b.metadata) out << name << "=" << value << ",";
+    out << " ";
+  }
+  void operator()(const DropReply& r) {
+    out << r.dropped << "," << r.not_failed << "," << r.unknown << r.more;
+  }
+  void operator()(const StartReply& r) { out << r.started << r.more; }
   void operator()(const ListTenantsReply& r) {
     for (const TenantInfo& t : r.tenants) {
       out << t.tenant << " " << t.queued;

@@ -58,10 +58,12 @@ class ScriptedRun {
                    GetStream{tenant, "results"}, KeepStream{tenant, "second", {}},
                    Append{tenant, "second", "j1", Body(std::size_t{20} * most_bytes, 'a')},
                    GetJob{tenant, "j1"}, ListTenants{}, ListStreams{tenant, ""}, Count{tenant, ""},
-                   FindLapsed{0, {}, true}});
+                   FindLapsed{0, {}, true}, ListJobs{tenant, {}}, ListBatches{tenant, {}},
+                   StartJobs{tenant}, DropJobs{tenant, {"j1"}, ""}});
     // Then nearly everything goes, and the file shrinks.
     for (const std::string& who : RandomOperations::tenants()) {
-      out.push_back({RemoveStream{who, "results"}, RemoveStream{who, "second"}});
+      out.push_back({RemoveStream{who, "results"}, RemoveStream{who, "second"},
+                     RemoveStream{who, batches_stream}});
     }
     Retain retain;
     retain.policy.job_age_us = 1;

@@ -37,8 +37,15 @@ TEST(JobHash, IsOfWhatTheJobAsksFor) {
   const std::string model = hash(map({{"prompt", str("x")}, {"sampling", str("model")}}));
   EXPECT_NE(hash(map({{"prompt", str("x")}, {"sampling", str("model")}, {"top_k", uint(0)}})),
             model);
-  // Version 2 is stored in ledgers: its value may never change. The number is what Python's
-  // xxhash.xxh3_128_hexdigest(msgpack.packb({"prompt": "x"})) gives.
+  // When a job may run makes no other; in version 2 it did.
+  const std::string timed = map({{"prompt", str("x")},
+                                 {"deadline_us", sint(1'800'000'000'000'000)},
+                                 {"not_before_us", sint(1'790'000'000'000'000)}});
+  EXPECT_EQ(hash(timed), plain);
+  EXPECT_NE(timed_job_hash(decode_job(timed)->job), plain);
+  EXPECT_EQ(timed_job_hash(decode_job(map({{"prompt", str("x")}}))->job), plain);
+  // Versions 2 and 3 are stored in ledgers: their values may never change. The number is what
+  // Python's xxhash.xxh3_128_hexdigest(msgpack.packb({"prompt": "x"})) gives.
   EXPECT_EQ(plain, "b9b227c97bd7f9ef2de5a3aac6d5a057");
 }
 

@@ -79,6 +79,7 @@ inline std::vector<std::pair<std::string, Job>> jobs() {
   all.custom_id = "every field";
   all.model = "smollm2";
   all.priority = 0;
+  all.not_before_us = 1'790'000'000'000'000;
   all.deadline_us = 1'800'000'000'000'000;
   all.max_attempts = 3;
   all.stream = "nightly";
@@ -220,7 +221,35 @@ inline std::vector<std::pair<std::string, JobResult>> results() {
 }
 
 // One message of each kind, in the order of Message's alternatives.
+inline JobInfo failed_job() {
+  JobInfo job;
+  job.job = "evening/18";
+  job.custom_id = "q18";
+  job.model = "*";
+  job.stream = "results";
+  job.batch = "evening";
+  job.state = JobState::failed;
+  job.priority = 2;
+  job.attempts = 3;
+  job.failures = 2;
+  job.max_attempts = 2;
+  job.submitted_us = 1'767'225'600'000'000;
+  job.deadline_us = 1'767'312'000'000'000;
+  job.ended_us = 1'767'225'700'000'000;
+  job.number = 41;
+  job.error = Error{Code::out_of_memory, "no memory for 1.2 GiB of keys", "lower --max-batch"};
+  return job;
+}
+
 inline std::vector<Envelope> envelopes() {
+  BatchState evening;
+  evening.batch = "evening";
+  evening.counts = {1, 2, 300, 4, 5, 6};
+  evening.created_us = 1'767'225'600'000'000;
+  evening.closed = true;
+  evening.metadata = {{"owner", "me"}};
+  evening.jobs_per_second = 1.5;
+  evening.eta_s = 2;
   const std::uint64_t big = std::numeric_limits<std::uint64_t>::max();
   Hello hello;
   hello.role = Role::engine;
@@ -335,6 +364,14 @@ inline std::vector<Envelope> envelopes() {
       {38, BackupAnswer{"/var/lib/millrace/backups/before-the-update", 1'048'576, 65'536, false}},
       {39, DrainRequest{true}},
       {39, DrainAnswer{5'000}},
+      {40, JobsRequest{"", "evening", "", JobState::failed, "17"}},
+      {41, JobsAnswer{{failed_job()}, true, "18"}},
+      {42, Drop{{}, "evening"}},
+      {43, Dropped{3, 0, 0}},
+      {44, BatchesRequest{"", "dawn"}},
+      {45, BatchesAnswer{{evening}, false}},
+      {46, ChangeBatch{"evening", true, {{"owner", "me"}}}},
+      {47, BatchChanged{evening}},
   };
 }
 

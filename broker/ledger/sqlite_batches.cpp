@@ -1,0 +1,82 @@
+// Counts and batches.
+#include "broker/ledger/sqlite_records.hpp"
+#include "schemas/codec.hpp"
+
+namespace millrace::broker {
+
+// ---- counts
+
+void SqliteRecords::add_count(const std::string& tenant, const std::string& batch, JobState state,
+                              std::int64_t change) {
+  add_count_.run(tenant, batch, static_cast<int>(state), change);
+}
+
+StateCounts SqliteRecords::counts(const std::string& tenant, const std::string& batch) {
+  StateCounts out{};
+  Statement& s = select_counts_;
+  for (bool row = s.run(tenant, batch); row; row = s.next()) {
+    const auto state = static_cast<std::size_t>(s.integer(0));
+    if (state < out.size()) out[state] = s.integer(1);
+  }
+  return out;
+}
+
+// Looks the next name up in the primary keys, so that the time follows the number of tenants and
+// not that of their batches.
+std::optional<std::string> SqliteRecords::next_tenant(const std::string& after) {
+  flush_streams();
+  if (!select_tenant_.run(after) || select_tenant_.null(0)) return std::nullopt;
+  return select_tenant_.text(0);
+}
+
+void SqliteRecords::delete_counts(const std::string& tenant, const std::string& batch) {
+  delete_counts_.run(tenant, batch);
+}
+
+// ---- batches
+
+BatchRecord SqliteRecords::read_batch(const Statement& row) {
+  BatchRecord out;
+  out.batch = row.text(0);
+  out.created_us = row.integer(1);
+  out.closed = row.integer(2) != 0;
+  out.finished_us = row.optional_integer(3);
+  out.number = static_cast<std::uint64_t>(row.integer(4));
+  auto labels = decode_labels(row.bytes(5));
+  if (labels) {
+    out.metadata = std::move(labels->metadata);
+  } else {
+    note_corruption("the metadata of batch '" + out.batch +
+                    "' is damaged: " + labels.error().message);
+  }
+  return out;
+}
+
+std::optional<BatchRecord> SqliteRecords::find_batch(const std::string& tenant,
+                                                     const std::string& batch) {
+  if (!select_batch_record_.run(tenant, batch)) return std::nullopt;
+  return read_batch(select_batch_record_);
+}
+
+void SqliteRecords::put_batch(const std::string& tenant, const BatchRecord& batch) {
+  const std::string metadata = encode_labels({batch.metadata, {}});
+  put_batch_.run(tenant, batch.batch, batch.created_us, batch.closed, batch.finished_us,
+                 batch.number, Blob{metadata});
+}
+
+void SqliteRecords::delete_batch(const std::string& tenant, const std::string& batch) {
+  delete_batch_.run(tenant, batch);
+}
+
+std::vector<BatchRecord> SqliteRecords::list_batches(const std::string& tenant,
+                                                     const std::string& after,
+                                                     std::uint64_t max_batches) {
+  std::vector<BatchRecord> out;
+  Statement& s = list_batches_;
+  for (bool row = s.run(tenant, after, max_batches); row; row = s.next()) {
+    out.push_back(read_batch(s));
+  }
+  return out;
+}
+
+}  // namespace millrace::broker

@@ -1,0 +1,62 @@
+// What later versions know of jobs and batches begins in a sound state for those of earlier ones.
+#include "tests/unit/ledger/earlier_versions.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+// In version 7 a batch was a name that jobs had.
+TEST(SqliteMigration, BatchesOfVersion7AreOpen) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{job("a", "b1"), job("n")}, start_us));
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{job("b", "b1"), job("c", "b2")}, start_us + 5));
+  ledger.reset();
+  change(path, back_to_version_7);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto replies = ledger->apply(
+      std::vector<Operation>{ListBatches{tenant, {}}, UpdateBatch{tenant, {"b2", true, {}}},
+                             CancelJobs{tenant, {"c"}, ""}},
+      start_us + 9);
+  ASSERT_TRUE(replies);
+  const auto& listed = std::get<ListBatchesReply>(*(*replies)[0]).answer.batches;
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0].batch, "b1");
+  EXPECT_EQ(listed[0].created_us, start_us);
+  EXPECT_EQ(listed[0].counts.queued, 2u);
+  EXPECT_FALSE(listed[0].closed);
+  EXPECT_EQ(std::get<CancelReply>(*(*replies)[2]).numbers.at(0).batch_number, 1u);
+}
+
+// Version 6 kept the error of a failed job in its entry alone.
+TEST(SqliteMigration, FailedJobsOfVersion6AreListedAndRetried) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const Error error{Code::invalid_token, "what", "why"};
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{job("failed"), job("waits"), claim(1),
+                                                   Finish{1, JobState::failed, "r", "", error}},
+                            start_us));
+  ledger.reset();
+  change(path, back_to_version_6);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  ListJobs failed{tenant, {}};
+  failed.wanted.state = JobState::failed;
+  const auto replies = ledger->apply(
+      std::vector<Operation>{failed, RetryJobs{tenant, {"failed"}, ""}, claim(5)}, start_us);
+  ASSERT_TRUE(replies);
+  const auto& listed = std::get<ListJobsReply>(*(*replies)[0]).answer.jobs;
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].job, "failed");
+  EXPECT_FALSE(listed[0].error) << "its entry tells it";
+  EXPECT_EQ(std::get<ClaimReply>(*(*replies)[2]).jobs.size(), 2u);
+}
+
+}  // namespace
+}  // namespace millrace::broker::test
