@@ -12,7 +12,8 @@ struct SubmitLoad {  // stores jobs, and waits for their acknowledgements
   std::uint64_t jobs = 200'000;
   std::uint32_t clients = 1, per_message = 100, in_flight = 20;  // messages of a client
   std::uint32_t prompt_bytes = 1024;
-  std::uint32_t first = 0;  // number of the first client, so that loads can follow each other
+  std::uint32_t per_second = 0;  // messages of all clients together; 0: as many as it can
+  std::uint32_t first = 0;       // number of the first client, so that loads can follow each other
 };
 std::string run(const Place& place, const SubmitLoad& load);
 

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
     command.add_option("--in-flight", submit.in_flight, "messages of a client")
         ->check(CLI::Range(1u, 64u));
     command.add_option("--prompt-bytes", submit.prompt_bytes)->check(CLI::Range(32u, 1'000'000u));
+    command.add_option("--per-second", submit.per_second, "messages; 0: as many as it can");
     command.add_option("--first", submit.first, "number of the first client");
   });
   WorkLoad work;

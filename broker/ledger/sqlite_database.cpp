@@ -35,6 +35,8 @@ const char* hint_of(Code code) {
   }
 }
 
+constexpr const char* exclusive_vfs = "unix-excl";
+
 // SQLite counts its memory under a lock that every allocation takes. Nobody reads these counts.
 void stop_counting_memory() {
   static const int rc = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
@@ -52,7 +54,7 @@ Status Database::open(const std::string& path, const std::string& vfs) {
   stop_counting_memory();
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int rc =
-      sqlite3_open_v2(path.c_str(), &handle_, flags, vfs.empty() ? nullptr : vfs.c_str());
+      sqlite3_open_v2(path.c_str(), &handle_, flags, vfs.empty() ? exclusive_vfs : vfs.c_str());
   if (rc == SQLITE_OK) {
     sqlite3_extended_result_codes(handle_, 1);
     return {};

@@ -28,7 +28,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // `vfs`: name of an SQLite VFS; empty: the default.
+  // `vfs`: name of an SQLite VFS. Empty: the one that keeps the file's lock and the index of its
+  // log in this process, so that no other process can open the file as long as a connection is
+  // open.
   Status open(const std::string& path, const std::string& vfs);
   Status execute(const char* sql);                      // ignores rows; its errors are not sticky
   Result<std::string> pragma(const std::string& name);  // the pragma's value as text

@@ -1,12 +1,10 @@
 #include "broker/ledger/sqlite_ledger.hpp"
 
-#include <sqlite3.h>
-
-#include <algorithm>
 #include <optional>
 
 #include "broker/ledger/disk_reserve.hpp"
 #include "broker/ledger/sqlite_backup.hpp"
+#include "broker/ledger/sqlite_checkpoints.hpp"
 #include "broker/ledger/sqlite_records.hpp"
 #include "broker/ledger/sqlite_space.hpp"
 #include "broker/ledger/sqlite_testing.hpp"
@@ -41,8 +39,7 @@ class SqliteStore final : public LedgerStore {
   Result<BackUpReply> back_up(const BackUp& op) override { return backup_.step(op); }
 
  private:
-  Status checkpoint(int mode);
-  Status fold_log(bool resting);
+  Status hold();
 
   const std::string path_;
   const SqliteLedgerOptions options_;
@@ -50,24 +47,39 @@ class SqliteStore final : public LedgerStore {
   Env& env_;
   const SystemClock system_clock_;
   const Clock& clock_;
+  std::unique_ptr<FileLock> lock_;  // goes after the connections
   Database database_;
+  SqliteCheckpoints checkpoints_{
+      database_, {options_.checkpoint_pages, options_.wal_bytes, options_.checkpoint_thread}};
   DiskReserve reserve_;
   SqliteBackup backup_{
       database_, env_,
       options_.backups.empty() ? parent_directory(path_) + "/backups" : options_.backups};
   std::optional<SqliteRecords> records_;
   std::optional<SqliteSpace> space_;
-  bool writing_ = false;                  // the transaction under way
-  int log_pages_ = 0, folded_pages_ = 0;  // in the write-ahead log; those checkpointed of them
-  int peak_pages_ = 0;  // most pages of the log since it was truncated: the size of its file
+  bool writing_ = false;  // the transaction under way
   std::int64_t last_commit_us_ = 0, last_space_us_ = 0;
 };
+
+// SQLite lets a process open a file several times; the ledger keeps counters in memory and must be
+// alone.
+Status SqliteStore::hold() {
+  auto lock = env_.lock(path_);
+  if (!lock && lock.error().code == Code::output_in_use) {
+    return fail(Code::ledger_in_use, "ledger " + path_ + ": this process has it open already",
+                "use another ledger");
+  }
+  if (!lock) return fail(lock.error());
+  lock_ = *std::move(lock);
+  return {};
+}
 
 Status SqliteStore::open(const DurabilitySettings& settings) {
   if (!options_.publish) return fail(Code::internal, "the ledger was opened without publish");
   MILLRACE_TRY(database_.open(path_, options_.vfs));
   MILLRACE_TRY(ledger_version_of(database_));
   MILLRACE_TRY(settle_settings(database_, settings));
+  MILLRACE_TRY(hold());
   MILLRACE_TRY(migrate(database_, {clock_.wall_us(), options_.read_columns}));
   MILLRACE_TRY(allow_shrinking(database_));
   space_.emplace(database_, options_.spare_pages, clock_);
@@ -78,14 +90,7 @@ Status SqliteStore::open(const DurabilitySettings& settings) {
     return fail(Code::ledger_corrupt, "ledger " + path_ + " has no epoch",
                 "restore the ledger from a backup");
   }
-  sqlite3_wal_hook(
-      database_.handle(),
-      [](void* pages, sqlite3*, const char*, int count) {
-        *static_cast<int*>(pages) = count;
-        return SQLITE_OK;
-      },
-      &log_pages_);
-  MILLRACE_TRY(checkpoint(SQLITE_CHECKPOINT_TRUNCATE));
+  MILLRACE_TRY(checkpoints_.open(options_.vfs, settings));
   // Both files exist now; after this sync their names survive a power cut as well.
   MILLRACE_TRY(env_.sync_directory(parent_directory(path_)));
   return reserve_.keep();
@@ -119,19 +124,6 @@ Status SqliteStore::release_reserve() {
   return {};
 }
 
-Status SqliteStore::checkpoint(int mode) {
-  int pages = 0, folded = 0;
-  const int rc = sqlite3_wal_checkpoint_v2(database_.handle(), nullptr, mode, &pages, &folded);
-  if (rc == SQLITE_OK) {
-    log_pages_ = pages;
-    folded_pages_ = folded;
-    return {};
-  }
-  // Without room for the checkpoint the log keeps its pages; waiting loses nothing.
-  if ((rc & 0xff) == SQLITE_FULL) return {};
-  return fail(database_.error("checkpointing the write-ahead log"));
-}
-
 Status SqliteStore::idle() {
   const std::int64_t now_us = clock_.monotonic_us();
   const bool resting = now_us - last_commit_us_ >= quiet_us;
@@ -140,20 +132,7 @@ Status SqliteStore::idle() {
     last_space_us_ = now_us;
     MILLRACE_TRY(space_->give_back(space_step_us));
   }
-  return fold_log(resting);
-}
-
-// Checkpoints, when the log has grown or nothing else is to be done.
-Status SqliteStore::fold_log(bool resting) {
-  peak_pages_ = std::max(peak_pages_, log_pages_);
-  // A commit after a complete checkpoint starts the log again from its beginning.
-  if (log_pages_ < folded_pages_) folded_pages_ = 0;
-  const int waiting = log_pages_ - folded_pages_;
-  if (waiting < static_cast<int>(options_.checkpoint_pages) && !(resting && waiting > 0)) return {};
-  const bool cut = static_cast<std::uint64_t>(peak_pages_) * page_bytes > options_.wal_bytes;
-  const Status done = checkpoint(cut ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE);
-  if (cut) peak_pages_ = 0;
-  return done;
+  return checkpoints_.step(resting);
 }
 
 RulesOptions rules_of(const SqliteLedgerOptions& options) {

@@ -22,10 +22,12 @@ struct SqliteLedgerOptions {
   ReadColumns read_columns;  // required for a ledger of an earlier version that holds jobs
   std::uint64_t ballast_bytes = limits::ballast_bytes;  // 0: none
   std::shared_ptr<const DiskMarks> disk_marks{};        // null: none
-  // Under load a checkpoint runs each time the write-ahead log has grown by this many pages: few
-  // enough not to delay the commits behind it for long, enough to write a busy page once for many
-  // commits.
-  std::uint32_t checkpoint_pages = 4096;
+  // Under load a checkpoint runs each time the write-ahead log has grown by this many pages: enough
+  // to write a busy page once for many commits, and few enough that the disk does not hold up the
+  // syncs of commits for long.
+  std::uint32_t checkpoint_pages = 2048;
+  bool checkpoint_thread =
+      true;  // false: checkpoints delay commits, at the same places in each run
   // Once the write-ahead log is larger than this, the next checkpoint truncates it.
   std::uint64_t wal_bytes = 64 * limits::MiB;
   // Free pages that the file keeps for new rows. More of them go back to the disk, by a step of at

@@ -215,9 +215,6 @@ Status check_owner(Database& database, const std::string& version) {
 }  // namespace
 
 Result<int> ledger_version_of(Database& database) {
-  // Set before the write-ahead log is opened, this mode makes SQLite keep the log's index in its
-  // own memory, and no second process can open the file.
-  MILLRACE_TRY(database.execute("PRAGMA locking_mode=EXCLUSIVE"));
   MILLRACE_ASSIGN(const std::string text, database.pragma("user_version"));
   MILLRACE_TRY(check_owner(database, text));
   const int found = static_cast<int>(std::strtol(text.c_str(), nullptr, 10));
@@ -230,7 +227,6 @@ Result<int> ledger_version_of(Database& database) {
 
 Status check_settings(Database& database, const DurabilitySettings& settings) {
   const auto required = std::to_array<std::pair<const char*, std::string>>({
-      {"locking_mode", "exclusive"},
       {"journal_mode", "wal"},
       {"synchronous", synchronous_number(settings.synchronous)},
       {"wal_autocheckpoint", "0"},
@@ -253,7 +249,7 @@ Status check_settings(Database& database, const DurabilitySettings& settings) {
 
 Status settle_settings(Database& database, const DurabilitySettings& settings) {
   MILLRACE_TRY(database.execute(settings_sql(settings).c_str()));
-  // Take the write lock once: in exclusive mode it stays, and refuses a second process.
+  // Takes the file's lock, which the connection keeps to its end.
   MILLRACE_TRY(database.execute("BEGIN EXCLUSIVE; COMMIT;"));
   return check_settings(database, settings);
 }

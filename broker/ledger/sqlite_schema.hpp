@@ -18,8 +18,8 @@ struct DurabilitySettings {
   std::string synchronous = "FULL";
 };
 
-// Returns the version of the ledger, 0 for a new file. Call this first after opening: it sets the
-// exclusive lock mode and changes nothing. Errors: ledger_in_use, ledger_newer, ledger_corrupt
+// Returns the version of the ledger, 0 for a new file. Call this first after opening: it
+// changes nothing. Errors: ledger_in_use, ledger_newer, ledger_corrupt
 // (the file of another program, or not an SQLite file), io_error.
 Result<int> ledger_version_of(Database& database);
 

@@ -106,6 +106,7 @@ Result<std::unique_ptr<Ledger>> DiskStorage::try_to_open() {
   options.publish = around_.publish;
   options.ballast_bytes = 128 * limits::KiB;
   options.checkpoint_pages = 64;
+  options.checkpoint_thread = false;
   options.wal_bytes = limits::MiB;
   options.spare_pages = 8;
   options.env = &env_;

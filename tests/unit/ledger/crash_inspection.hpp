@@ -24,6 +24,7 @@ inline Result<std::unique_ptr<Ledger>> open_on(PowerCutDisk& disk, const Clock& 
   options.vfs = disk.vfs_name();
   // Small, so that the run has checkpoints, truncations of the log and pages that are given back.
   options.checkpoint_pages = 24;
+  options.checkpoint_thread = false;
   options.wal_bytes = 160 * limits::KiB;
   options.spare_pages = 4;
   options.space_pause = std::chrono::milliseconds(0);
@@ -127,7 +128,6 @@ class Inspection {
     Database database;
     const Status opened = database.open("ledger", disk_.vfs_name());
     if (!opened) return wrong_.push_back(opened.error().text());
-    (void)database.execute("PRAGMA locking_mode=EXCLUSIVE");
     for (std::string& rule : broken_rules(database)) wrong_.push_back(std::move(rule));
   }
 

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 
@@ -28,6 +29,8 @@ struct OpenFile {
   PowerCutDisk::File* file;
   bool syncs_folder;  // SQLite's Unix VFS syncs the folder with the first sync of a log or journal
   const std::string* temporary;  // the name of a file that goes when it is closed; null: it stays
+  std::shared_ptr<PowerCutDisk::LogIndex> index;  // null: this connection has not opened it
+  unsigned shared, exclusive;  // bits: the locks of the index that this connection holds
 };
 
 OpenFile& as_open(sqlite3_file* file) {
@@ -35,10 +38,12 @@ OpenFile& as_open(sqlite3_file* file) {
 }
 
 int close_file(sqlite3_file* file) {
-  const OpenFile& f = as_open(file);
-  if (f.temporary == nullptr) return SQLITE_OK;
-  f.disk->forget(*f.temporary);
-  delete f.temporary;
+  OpenFile& f = as_open(file);
+  if (f.temporary != nullptr) {
+    f.disk->forget(*f.temporary);
+    delete f.temporary;
+  }
+  f.~OpenFile();
   return SQLITE_OK;
 }
 
@@ -109,7 +114,61 @@ int device_promises(sqlite3_file*) {
   return SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 }
 
-const sqlite3_io_methods methods = {1,
+// The index of the log that the connections of a process share. It is memory, and no part of the
+// disk: a crash loses it.
+int map_index(sqlite3_file* file, int region, int size, int extend, void volatile** at) {
+  OpenFile& f = as_open(file);
+  if (f.index == nullptr) f.index = f.file->index.lock();
+  if (f.index == nullptr) {
+    f.index = std::make_shared<PowerCutDisk::LogIndex>();
+    f.file->index = f.index;
+  }
+  auto& regions = f.index->regions;
+  const auto wanted = static_cast<std::size_t>(region);
+  while (regions.size() <= wanted && extend != 0) {
+    regions.push_back(std::make_unique<char[]>(static_cast<std::size_t>(size)));
+  }
+  *at = regions.size() > wanted ? regions[wanted].get() : nullptr;
+  return SQLITE_OK;
+}
+
+int lock_index(sqlite3_file* file, int offset, int count, int flags) {
+  OpenFile& f = as_open(file);
+  const unsigned wanted = ((1U << count) - 1U) << offset;
+  auto& index = *f.index;
+  const auto others_share = [&](unsigned bit) {
+    const int mine = (f.shared & bit) != 0 ? 1 : 0;
+    return index.shared[static_cast<std::size_t>(std::countr_zero(bit))] > mine;
+  };
+  for (unsigned bit = 1U << offset; bit <= wanted; bit <<= 1U) {
+    if ((flags & SQLITE_SHM_LOCK) == 0 || (wanted & bit) == 0) continue;
+    const bool refused = (index.exclusive & ~f.exclusive & bit) != 0 ||
+                         ((flags & SQLITE_SHM_EXCLUSIVE) != 0 && others_share(bit));
+    if (refused) return SQLITE_BUSY;
+  }
+  for (std::size_t i = 0; i < index.shared.size(); ++i) {
+    const unsigned bit = 1U << i;
+    if ((wanted & bit) == 0 || (flags & SQLITE_SHM_SHARED) == 0) continue;
+    const bool takes = (flags & SQLITE_SHM_LOCK) != 0;
+    if (takes != ((f.shared & bit) != 0)) index.shared[i] += takes ? 1 : -1;
+    f.shared = takes ? f.shared | bit : f.shared & ~bit;
+  }
+  if ((flags & SQLITE_SHM_EXCLUSIVE) != 0) {
+    const bool takes = (flags & SQLITE_SHM_LOCK) != 0;
+    index.exclusive = takes ? index.exclusive | wanted : index.exclusive & ~wanted;
+    f.exclusive = takes ? f.exclusive | wanted : f.exclusive & ~wanted;
+  }
+  return SQLITE_OK;
+}
+
+void fence_index(sqlite3_file*) {}
+
+int unmap_index(sqlite3_file* file, int) {
+  as_open(file).index.reset();
+  return SQLITE_OK;
+}
+
+const sqlite3_io_methods methods = {2,
                                     close_file,
                                     read_file_at,
                                     write_file_at,
@@ -122,10 +181,10 @@ const sqlite3_io_methods methods = {1,
                                     control_file,
                                     sector_size,
                                     device_promises,
-                                    nullptr,
-                                    nullptr,
-                                    nullptr,
-                                    nullptr,
+                                    map_index,
+                                    lock_index,
+                                    fence_index,
+                                    unmap_index,
                                     nullptr,
                                     nullptr};
 
@@ -148,7 +207,7 @@ int open_path(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags,
     f.unsynced.push_back({0, {}, true});
   }
   const bool log = (flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0;
-  new (file) OpenFile{{&methods}, &disk, &f, log, temporary};
+  new (file) OpenFile{{&methods}, &disk, &f, log, temporary, nullptr, 0, 0};
   if (out_flags != nullptr) *out_flags = flags;
   return SQLITE_OK;
 }
@@ -189,8 +248,8 @@ int current_time(sqlite3_vfs*, double* days) {
 class DiskEnv final : public Env {
  public:
   explicit DiskEnv(PowerCutDisk& disk) : disk_(disk) {}
-  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    return fail(Code::internal, "the test's disk holds no plain files: " + path);
+  Result<std::unique_ptr<FileLock>> lock(const std::string&) override {
+    return std::make_unique<FileLock>();
   }
   Result<bool> exists(const std::string& path) override { return disk_.file(path).exists; }
   Result<std::vector<std::string>> list(const std::string&) override {

@@ -7,6 +7,7 @@
 // `before_each_call` and has another disk `take` what this one would hold if the power failed then.
 // Locks, sector size and device properties are those of SQLite's own VFS for Unix.
 // Thread safety: one thread.
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -57,11 +58,18 @@ class PowerCutDisk {
     std::string bytes;
     bool truncation = false;  // to `offset`
   };
+  // SQLite's index of a log: memory that the connections of a process share, and its locks.
+  struct LogIndex {
+    std::vector<std::unique_ptr<char[]>> regions;
+    std::array<int, 8> shared{};  // holders of each lock
+    unsigned exclusive = 0;       // bits: locks held alone
+  };
   struct File {
     bool exists = false, existed = false;  // now, and in the folder as it is on the disk
     std::string content, durable;
     std::vector<Change> unsynced;
     std::uint64_t writes = 0, cuts = 0;  // how often it was written, and made shorter
+    std::weak_ptr<LogIndex> index;       // of the connections that have this file open
   };
 
   // For the VFS: whether the call succeeds.

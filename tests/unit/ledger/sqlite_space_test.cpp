@@ -19,6 +19,7 @@ SqliteLedgerOptions small() {
   options.spare_pages = 64;
   options.space_pause = {};
   options.checkpoint_pages = 256;
+  options.checkpoint_thread = false;
   options.wal_bytes = 4 * limits::MiB;
   return options;
 }
