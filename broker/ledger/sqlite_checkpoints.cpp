@@ -12,6 +12,10 @@ namespace {
 // pages, which take about 1 ms with the sync.
 constexpr int rest_share = 8;
 
+// A checkpoint that reads the index of the log just when a commit writes it may take the lock of
+// writers for some microseconds, to read it again. The next commit waits for it.
+constexpr int writer_patience_ms = 10'000;
+
 // SQLite itself syncs the file only where a checkpoint has copied the whole log. Syncing it after
 // each leaves little to the checkpoint that a commit waits for.
 Status sync_file(Database& by) {
@@ -47,6 +51,7 @@ Status SqliteCheckpoints::open(const std::string& vfs, const DurabilitySettings&
       },
       &log_pages_);
   MILLRACE_TRY(copy_between_commits(SQLITE_CHECKPOINT_TRUNCATE));
+  sqlite3_busy_timeout(database_.handle(), writer_patience_ms);
   MILLRACE_TRY(copier_.open(database_.path(), vfs));
   MILLRACE_TRY(settle_settings(copier_, settings));
   if (options_.own_thread) thread_ = std::thread([this] { serve(); });
@@ -56,12 +61,14 @@ Status SqliteCheckpoints::open(const std::string& vfs, const DurabilitySettings&
 SqliteCheckpoints::Ended SqliteCheckpoints::copy(Database& by, int mode) {
   Ended ended;
   const int rc = sqlite3_wal_checkpoint_v2(by.handle(), nullptr, mode, &ended.pages, &ended.copied);
-  // Without room for the checkpoint the log keeps its pages; waiting loses nothing.
-  if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_FULL) {
-    ended.status = fail(by.error("checkpointing the write-ahead log"));
-  } else if (rc != SQLITE_OK) {
-    ended.pages = ended.copied = -1;
-  }
+  if (rc == SQLITE_OK) return ended;
+  ended.pages = ended.copied = -1;
+  // Without room for the checkpoint the log keeps its pages; waiting loses nothing. And a
+  // checkpoint beside commits is told to come again where it reads the index of the log just when a
+  // commit writes it.
+  const bool may_wait =
+      (rc & 0xff) == SQLITE_FULL || ((rc & 0xff) == SQLITE_BUSY && &by == &copier_);
+  if (!may_wait) ended.status = fail(by.error("checkpointing the write-ahead log"));
   return ended;
 }
 

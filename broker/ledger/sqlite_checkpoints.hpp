@@ -48,10 +48,10 @@ class SqliteCheckpoints {
  private:
   struct Ended {
     Status status;
-    int pages = 0, copied = 0;  // of the log
+    int pages = 0, copied = 0;  // of the log; -1: it copied nothing and is to be tried again
   };
 
-  static Ended copy(Database& by, int mode);
+  Ended copy(Database& by, int mode);
   Ended copy_and_sync();
   Status note(const Ended& ended);
   Status copy_between_commits(int mode);
