@@ -50,7 +50,7 @@ endif()
 
 # With MILLRACE_PRECOMPILE, the compiler parses the headers of the standard library that most files include once instead
 # of once a file; for programs also CLI11's, for tests GoogleTest's. Each file still includes what it needs: the builds
-# with sanitizers compile without.
+# and the fuzz targets compile without.
 set(precompiled_headers <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <utility> <vector>)
 
@@ -133,11 +133,13 @@ function(millrace_test name)
 endfunction()
 
 add_custom_target(thread_tests)  # builds the programs of entries with the label `threads`
+add_custom_target(queue_tests)   # and of entries with the label `queue`
 
 # millrace_run(NAME PROGRAM p [FILTER f] [ENVIRONMENT e...] [LABELS l...]) adds a ctest entry that runs a GoogleTest
 # program and writes its report where ops/test counts it. A filter that has DISABLED at its start or after a dot runs
 # disabled tests. Labels: `long` limits an entry to `ops/test --long`; `serial` keeps other tests from running at the same
-# time; `threads` marks a program whose own threads share data, which `ops/test --long` runs under ThreadSanitizer.
+# time; `threads` marks a program whose own threads share data, which runs under ThreadSanitizer. Tests of the queue
+# (tests/CMakeLists.txt) get the label `queue`.
 function(millrace_run name)
   cmake_parse_arguments(ARG "" "PROGRAM;FILTER" "ENVIRONMENT;LABELS" ${ARGN})
   set(arguments)
@@ -146,6 +148,10 @@ function(millrace_run name)
   endif()
   if(ARG_FILTER MATCHES "(^|[.])DISABLED")
     list(APPEND arguments --gtest_also_run_disabled_tests)
+  endif()
+  if(MILLRACE_QUEUE_TESTS)
+    list(APPEND ARG_LABELS queue)
+    add_dependencies(queue_tests ${ARG_PROGRAM})
   endif()
   add_test(NAME ${name} COMMAND ${ARG_PROGRAM} ${arguments})
   set(environment GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/gtest/${name}.xml ${ARG_ENVIRONMENT})

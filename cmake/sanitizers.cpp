@@ -32,12 +32,19 @@ bool has_loaded_a_driver() {
   return false;
 }
 
+// Looks when the program's own destructors run. The leak check itself may come after those of the
+// libraries, when to open one again would call its constructors again.
+bool loaded_a_driver = false;
+struct Look {
+  ~Look() { loaded_a_driver = has_loaded_a_driver(); }
+} look;
+
 }  // namespace
 
 // Turns the leak check off in programs that have loaded a driver: drivers keep memory until the
 // process ends, and keep pointers where the check does not find them.
 extern "C" int __lsan_is_turned_off() {
-  return has_loaded_a_driver() ? 1 : 0;
+  return loaded_a_driver ? 1 : 0;
 }
 
 // libzmq passes messages from thread to thread by atomic operations of its own. ThreadSanitizer
