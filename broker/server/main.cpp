@@ -150,9 +150,12 @@ int run(Running running) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Frames of megabytes get pages of their own, which return to the system when they are freed.
-  // Left to itself, malloc raises this threshold to the largest block that was ever freed.
-  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+  // Blocks up to the size of usual answers come from the heap, which keeps some free memory: with
+  // pages of their own, the kernel would clear some hundred for each answer. Larger frames get
+  // pages of their own, which return to the system when they are freed. Left to itself, malloc
+  // raises this threshold to the largest block that was ever freed.
+  mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
+  mallopt(M_TRIM_THRESHOLD, 16 * 1024 * 1024);
   auto line = broker::read_command_line(argc, argv);
   if (!line) {
     tell(line.error());
