@@ -49,7 +49,7 @@ if(MILLRACE_SANITIZE)
 endif()
 
 # With MILLRACE_PRECOMPILE, the compiler parses the headers of the standard library that most files include once instead
-# of once a file; for programs also CLI11's, for tests GoogleTest's. Each file still includes what it needs: the builds
+# of once a file; for programs also CLI11's, for tests GoogleTest's. Each file still includes what it needs: clang-tidy
 # and the fuzz targets compile without.
 set(precompiled_headers <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <utility> <vector>)
@@ -139,7 +139,7 @@ add_custom_target(queue_tests)   # and of entries with the label `queue`
 # program and writes its report where ops/test counts it. A filter that has DISABLED at its start or after a dot runs
 # disabled tests. Labels: `long` limits an entry to `ops/test --long`; `serial` keeps other tests from running at the same
 # time; `threads` marks a program whose own threads share data, which runs under ThreadSanitizer. Tests of the queue
-# (tests/CMakeLists.txt) get the label `queue`.
+# (tests/CMakeLists.txt) get the label `queue`, those with threads also `queue_threads`.
 function(millrace_run name)
   cmake_parse_arguments(ARG "" "PROGRAM;FILTER" "ENVIRONMENT;LABELS" ${ARGN})
   set(arguments)
@@ -151,6 +151,9 @@ function(millrace_run name)
   endif()
   if(MILLRACE_QUEUE_TESTS)
     list(APPEND ARG_LABELS queue)
+    if("threads" IN_LIST ARG_LABELS)
+      list(APPEND ARG_LABELS queue_threads)
+    endif()
     add_dependencies(queue_tests ${ARG_PROGRAM})
   endif()
   add_test(NAME ${name} COMMAND ${ARG_PROGRAM} ${arguments})

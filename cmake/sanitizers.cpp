@@ -50,7 +50,7 @@ extern "C" int __lsan_is_turned_off() {
 // libzmq passes messages from thread to thread by atomic operations of its own. ThreadSanitizer
 // does not see them, because libzmq is not compiled with it, and reports memory that one thread
 // allocates and another reads as a race. This suppresses reports that have a frame of libzmq in one
-// of their two stacks; races on our own memory have none.
+// of their two stacks; races on our own memory have none. libsodium decrypts messages for libzmq.
 extern "C" const char* __tsan_default_suppressions() {
-  return "called_from_lib:libzmq.so\n";
+  return "called_from_lib:libzmq.so\ncalled_from_lib:libsodium.so\n";
 }
