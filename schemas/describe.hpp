@@ -142,6 +142,16 @@ inline constexpr std::array<MessageKind, std::variant_size_v<Message>> message_k
      "jobs takes the end back, and the next end has another entry. The broker answers "
      "`batch_changed`, or refuses a batch without jobs (`not_found`)."},
     {"batch_changed", "broker → client", "The answer to `change_batch`, after the commit."},
+    {"change_pause", "client → broker",
+     "Pauses or resumes a batch, the queue of the jobs for one model, or all jobs of the tenant; "
+     "exactly one of the three is named. Queued jobs that are paused are not handed out; those "
+     "that "
+     "run end as ever, deadlines count, and new jobs may be submitted. The three do not know of "
+     "each other: a job is handed out when none of those that concern it is paused. A pause "
+     "outlives a restart; that of a batch ends with its last job. The broker answers "
+     "`pause_changed`, or refuses a batch without jobs (`not_found`) and a model that no engine "
+     "has served here (`unknown_model`)."},
+    {"pause_changed", "broker → client", "The answer to `change_pause`, after the commit."},
 }};
 
 // ---- sessions
@@ -225,13 +235,15 @@ void fields(auto& v, Is<StatusAnswer> auto& m) {
   v.field("job_number", m.job_number,
           "the number of the job's result in its stream; 0: it has not ended");
   v.field("job_waits", m.job_waits,
-          "why the queued job waits: no connected engine can run it, which policies engines run, "
-          "and what is missing");
+          "why the queued job waits: for its time, until what is paused is resumed, or because no "
+          "connected engine can run it, which policies engines run, and what is missing");
   v.field("epoch", m.epoch, "the epoch of the stream");
   v.field("first", m.first, "the first number that the stream keeps");
   v.field("high", m.high, "the last number written to the stream");
   v.field("engines", m.engines, "the engines that are connected");
   v.field("draining", m.draining, "the broker is shutting down and takes no new work");
+  v.field("paused", m.paused, "the batch is paused, or all jobs are");
+  v.field("paused_models", m.paused_models, "the models whose queues are paused");
 }
 
 // ---- readers

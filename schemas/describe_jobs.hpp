@@ -54,6 +54,8 @@ void fields(auto& v, Is<JobInfo> auto& m) {
   v.field("submitted_us", m.submitted_us, "Unix time of the submission");
   v.field("not_before_us", m.not_before_us,
           "it waits until this Unix time: as it asks, or after an engine's error");
+  v.field("paused", m.paused,
+          "it is queued, and its batch, its model or all jobs of the tenant are paused");
   v.field("deadline_us", m.deadline_us, "Unix time at which it expires");
   v.field("ended_us", m.ended_us, "Unix time of its end");
   v.field("number", m.number, "the number of its result in its stream; 0: there is none");
@@ -80,12 +82,14 @@ void fields(auto& v, Is<BatchState> auto& m) {
   v.field("closed", m.closed, "it takes no new jobs");
   v.field("finished_us", m.finished_us,
           "Unix time since which it is closed and all its jobs have ended");
+  v.field("paused", m.paused,
+          "it is paused, or all jobs of the tenant are: its queued jobs are not handed out");
   v.field("number", m.number,
           "the number of the entry in the stream `batches` that tells so; 0: there is none");
   v.field("metadata", m.metadata, "what was set with `change_batch`");
   v.field("jobs_per_second", m.jobs_per_second,
           "how fast its jobs ended in the last five minutes; 0: none did since the broker started");
-  v.field("eta_s", m.eta_s, "seconds until all have ended at that rate");
+  v.field("eta_s", m.eta_s, "seconds until all have ended at that rate; absent while it is paused");
 }
 void fields(auto& v, Is<BatchesRequest> auto& m) {
   v.field("batch", m.batch, short_label, "the batch; one that does not exist is `not_found`");
@@ -104,6 +108,17 @@ void fields(auto& v, Is<ChangeBatch> auto& m) {
 }
 void fields(auto& v, Is<BatchChanged> auto& m) {
   v.required("batch", m.batch, "the batch as it is now");
+}
+void fields(auto& v, Is<ChangePause> auto& m) {
+  v.field("batch", m.batch, short_label, "the batch, which has a job");
+  v.field("model", m.model, short_label,
+          "a model that engines have served here: the queue of the jobs that name it; `*` is the "
+          "queue of the jobs that take any model");
+  v.field("all", m.all, "all jobs of the tenant");
+  v.field("paused", m.paused, "true: queued jobs are not handed out; false: they are again");
+}
+void fields(auto& v, Is<PauseChanged> auto& m) {
+  v.field("changed", m.changed, "false: it was paused, or not paused, before");
 }
 
 }  // namespace millrace

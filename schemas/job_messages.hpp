@@ -1,6 +1,6 @@
 #pragma once
 // The messages about stored jobs and batches: cancelling, retrying, dropping and listing jobs,
-// listing, closing and labelling batches.
+// pausing and resuming them, listing, closing and labelling batches.
 // messages.hpp says what holds for all messages. Thread safety: plain values.
 #include <cstdint>
 #include <map>
@@ -53,6 +53,7 @@ struct JobInfo {  // a job as it is listed
   bool suspect = false;            // engines died with it and with others
   std::int64_t submitted_us = 0;
   std::optional<std::int64_t> not_before_us;  // it waits for this time
+  bool paused = false;  // it is queued, and its batch, its model or all jobs are paused
   std::optional<std::int64_t> deadline_us;
   std::optional<std::int64_t> ended_us;
   std::uint64_t number = 0;    // of its result in its stream; 0: none
@@ -81,6 +82,7 @@ struct BatchState {  // a batch as it is listed
   bool closed = false;          // it takes no new jobs
   // Since when it is closed and all its jobs have ended; a retry takes it back.
   std::optional<std::int64_t> finished_us;
+  bool paused = false;       // it, or all jobs: those that are queued stay so
   std::uint64_t number = 0;  // of the entry that tells so in the stream `batches`; 0: none
   std::map<std::string, std::string> metadata;
   double jobs_per_second = 0;          // that ended, in the last minutes
@@ -106,6 +108,19 @@ struct ChangeBatch {
 struct BatchChanged {
   BatchState batch;
   friend bool operator==(const BatchChanged&, const BatchChanged&) = default;
+};
+
+// Pauses or resumes one batch, the queued jobs for one model, or all jobs of the tenant: exactly
+// one of the three is named.
+struct ChangePause {
+  std::string batch{}, model{};
+  bool all = false;
+  bool paused = true;  // false: resumes
+  friend bool operator==(const ChangePause&, const ChangePause&) = default;
+};
+struct PauseChanged {
+  bool changed = false;  // false: it was so before
+  friend bool operator==(const PauseChanged&, const PauseChanged&) = default;
 };
 
 // The stream whose entries tell that batches have finished.

@@ -91,11 +91,13 @@ struct StatusAnswer {
   std::uint32_t attempts = 0;
   std::string job_stream, job_batch;  // of the job
   std::uint64_t job_number = 0;       // of the job's result in its stream; 0: not ended
-  std::string job_waits;              // why the job waits: no connected engine can run it
+  std::string job_waits;              // why the job waits: for a time, a resumption or an engine
   std::string epoch;                  // of the stream
   std::uint64_t first = 0, high = 0;
   std::vector<EngineInfo> engines;
   bool draining = false;
+  bool paused = false;                     // the batch, or all jobs
+  std::vector<std::string> paused_models;  // whose queues are paused
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
 };
 
@@ -327,7 +329,7 @@ using Message =
                  Watch, Watching, Partials, Begun, StreamsRequest, StreamsAnswer, CursorsRequest,
                  CursorsAnswer, Trim, Keep, Remove, StreamChanged, BackupRequest, BackupAnswer,
                  DrainRequest, DrainAnswer, JobsRequest, JobsAnswer, Drop, Dropped, BatchesRequest,
-                 BatchesAnswer, ChangeBatch, BatchChanged>;
+                 BatchesAnswer, ChangeBatch, BatchChanged, ChangePause, PauseChanged>;
 
 struct Envelope {
   std::uint64_t id = 0;

@@ -29,6 +29,7 @@ KeyRoles roles_for(Endpoint endpoint, const Message& message) {
                           return KeyRoles{submit, read};
                         },
                         [](const ChangeBatch&) { return KeyRoles{submit}; },
+                        [](const ChangePause&) { return KeyRoles{submit}; },
                         [](const Drop&) { return KeyRoles{submit}; },
                         [](const Submit&) { return KeyRoles{submit}; },
                         [](const Cancel&) { return KeyRoles{submit}; },

@@ -9,7 +9,7 @@ void BatchRequests::add_rate(const std::string& tenant, BatchState& batch) const
   batch.jobs_per_second =
       doorbell_.rates().jobs_per_second(tenant, batch.batch, out_.now().mono_us);
   const std::uint64_t open = batch.counts.queued + batch.counts.leased;
-  if (open == 0 || batch.jobs_per_second <= 0) return;
+  if (open == 0 || batch.jobs_per_second <= 0 || batch.paused) return;
   batch.eta_s =
       static_cast<std::uint64_t>(std::ceil(static_cast<double>(open) / batch.jobs_per_second));
 }

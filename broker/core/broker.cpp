@@ -32,6 +32,8 @@ Broker::Broker(CoreConfig config)
       requests_(out_, sessions_, table_),
       job_requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_),
       batch_requests_(out_, sessions_, doorbell_),
+      pause_requests_(out_, sessions_, models_,
+                      [this](const std::string& tenant, bool more) { resumed(tenant, more); }),
       stream_requests_(out_, sessions_, config_),
       retainer_(out_, config_),
       backups_(out_, sessions_) {}
@@ -164,6 +166,7 @@ void Broker::client_message(const Asker& asker, Message message) {
                  [&](JobsRequest& m) { job_requests_.jobs(asker, std::move(m)); },
                  [&](BatchesRequest& m) { batch_requests_.batches(asker, std::move(m)); },
                  [&](ChangeBatch& m) { batch_requests_.change(asker, std::move(m)); },
+                 [&](ChangePause& m) { pause_requests_.change(asker, m); },
                  [&](StatusRequest& m) { requests_.status(asker, std::move(m), draining_); },
                  [&](StreamsRequest& m) { stream_requests_.streams(asker, std::move(m)); },
                  [&](CursorsRequest& m) { stream_requests_.cursors(asker, m); },
@@ -221,6 +224,7 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
                client ? "a message that clients do not send" : "a message that engines do not send",
                client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, drop, "
                         "status_request, jobs_request, batches_request, change_batch, "
+                        "change_pause, "
                         "streams_request, cursors_request, trim, keep, remove, backup_request, "
                         "drain_request"
                       : "engines send ready, heartbeat, begun, ends, release, partials"});
@@ -326,7 +330,14 @@ void Broker::expire(const std::string& tenant) {
   });
 }
 
-// Queues the jobs whose start has come.
+// Claims again at once, also for suspects.
+void Broker::resumed(const std::string& tenant, bool more) {
+  dispatcher_.suspects_arrived(tenant);
+  dispatcher_.work_arrived(tenant);
+  if (more) start_jobs(tenant);
+}
+
+// Queues the jobs whose start has come, and those that a resumption has left.
 void Broker::start_jobs(const std::string& tenant) {
   if (!starting_.insert(tenant).second) return;
   out_.ask_one(StartJobs{tenant}, [this, tenant](Result<Reply> reply) {

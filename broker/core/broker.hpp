@@ -30,6 +30,7 @@
 #include "broker/core/job_requests.hpp"
 #include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
+#include "broker/core/pause_requests.hpp"
 #include "broker/core/readers.hpp"
 #include "broker/core/requests.hpp"
 #include "broker/core/retainer.hpp"
@@ -77,6 +78,7 @@ class Broker {
   void expire(const std::string& tenant);
   void audit(const Grant& who, const Message& message);
   void start_jobs(const std::string& tenant);
+  void resumed(const std::string& tenant, bool more);
   void drain(const Drain& how);
   void check_drained();
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
@@ -99,6 +101,7 @@ class Broker {
   Requests requests_;
   JobRequests job_requests_;
   BatchRequests batch_requests_;
+  PauseRequests pause_requests_;
   StreamRequests stream_requests_;
   Retainer retainer_;
   Backups backups_;

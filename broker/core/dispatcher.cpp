@@ -194,7 +194,7 @@ void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* eng
     const auto& [tenant, generation] = search.tenants[i];
     const bool shared = search.share != nullptr;
     const bool at_limit = shared ? got.shares[i].at_limit : got.at_limit;
-    const bool nothing = shared ? got.shares[i].exhausted : got.jobs.empty();
+    const bool nothing = shared ? got.shares[i].exhausted : got.jobs.empty() && !got.more;
     queues_[tenant].at_limit = at_limit;
     if (engine == nullptr || at_limit || !nothing) continue;
     Engine::Searched& seen = engine->searched[tenant];

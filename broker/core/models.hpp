@@ -19,6 +19,11 @@ namespace millrace::broker {
 inline constexpr char reserved_stream_prefix = '$';
 inline constexpr const char* models_stream = "$models";
 
+inline Error unknown_model(const std::string& model) {
+  return {Code::unknown_model, "model: no engine has ever served \"" + model + "\" here",
+          "check the name with `millrace status`, start an engine for it, or give \"*\""};
+}
+
 class Models {
  public:
   explicit Models(Outbox& out) : out_(out) {}

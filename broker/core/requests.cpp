@@ -65,6 +65,8 @@ void Requests::status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequ
         so_far.job_number = r.number;
         if (r.start_us) {
           so_far.job_waits = waiting_until(*r.start_us, out_.now().unix_us);
+        } else if (r.paused != PausedBy::nothing) {
+          so_far.job_waits = waiting_paused(r);
         } else if (r.state == JobState::queued) {
           so_far.job_waits = waiting_for(table_, asker.tenant, r.model, r.kv);
         }
@@ -100,7 +102,10 @@ void Requests::status_of_stream(const Asker& asker, StatusAnswer so_far, StatusR
 void Requests::status_counts(const Asker& asker, StatusAnswer so_far, const std::string& batch) {
   answers_.ask(asker, Count{asker.tenant, batch},
                [this, asker, batch, so_far = std::move(so_far)](Reply reply) mutable {
-                 so_far.counts = std::get<CountReply>(reply).counts;
+                 auto& counted = std::get<CountReply>(reply);
+                 so_far.counts = counted.counts;
+                 so_far.paused = counted.paused;
+                 so_far.paused_models = std::move(counted.paused_models);
                  if (!batch.empty() && so_far.counts == JobCounts{})
                    return answers_.refuse(asker, no_batch(batch));
                  answers_.answer(asker, std::move(so_far));

@@ -18,8 +18,9 @@ Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   if (endpoint == Endpoint::client) welcome.frame_bytes = limits::client_frame_bytes;
   welcome.broker = config_.broker_id;
   welcome.software = config_.software;
-  welcome.capabilities = {"backup", "batches", "begun",      "bulk_submit", "cancel", "cursors",
-                          "drain",  "jobs",    "not_before", "partials",    "replay", "retry"};
+  welcome.capabilities = {"backup",  "batches", "begun", "bulk_submit", "cancel",
+                          "cursors", "drain",   "jobs",  "not_before",  "partials",
+                          "pauses",  "replay",  "retry"};
   if (!config_.doorbell.empty()) welcome.capabilities.push_back("doorbell");
   if (config_.push) welcome.capabilities.push_back("push");
   welcome.heartbeat_ms = config_.heartbeat_ms;

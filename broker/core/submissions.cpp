@@ -86,9 +86,7 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
   Item item;
   item.custom_id = job.custom_id;
   if (!models.known(tenant, job.model)) {
-    item.unless_known =
-        Error{Code::unknown_model, "model: no engine has ever served \"" + job.model + "\" here",
-              "check the name with `millrace status`, start an engine for it, or give \"*\""};
+    item.unless_known = unknown_model(job.model);
   } else if (job.deadline_us && *job.deadline_us <= now_us) {
     item.unless_known =
         Error{Code::deadline_passed,

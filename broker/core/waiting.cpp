@@ -35,6 +35,20 @@ std::string waiting_for(const EngineTable& engines, const std::string& tenant,
          (run.empty() ? "policies that they did not announce" : run) + "; start one " + how;
 }
 
+std::string waiting_paused(const GetJobReply& job) {
+  switch (job.paused) {
+    case PausedBy::nothing:
+      return {};
+    case PausedBy::tenant:
+      return "all jobs are paused, until millrace resume --all";
+    case PausedBy::model:
+      return "the queue of its model is paused, until millrace resume --model " + job.model;
+    case PausedBy::batch:
+      return "its batch is paused, until millrace resume --batch " + job.batch;
+  }
+  return {};
+}
+
 std::string waiting_until(std::int64_t start_us, std::int64_t now_us) {
   const std::int64_t wait_s = std::max<std::int64_t>((start_us - now_us + 999'999) / 1'000'000, 0);
   return "it starts in " + std::to_string(wait_s) + " s";

@@ -96,6 +96,7 @@ BatchState LedgerRules::state_of(const std::string& tenant, const BatchRecord& r
   out.created_us = record.created_us;
   out.closed = record.closed;
   out.finished_us = record.finished_us;
+  out.paused = record.paused || transitions_.pauses_of(tenant).contains("");
   out.number = record.number;
   out.metadata = record.metadata;
   return out;

@@ -43,8 +43,9 @@ struct DropReply {
 };
 
 // Queues jobs whose start has come: those submitted with a time to start, and those that run again
-// after an engine's error. Until then they are in no queue. At most max_jobs a call; `more` is set
-// while some remain.
+// after an engine's error. Until then they are in no queue. The same for those that were set aside
+// and whose batch is paused no more. At most max_jobs of either a call; `more` is set while some
+// remain.
 struct StartJobs {
   std::string tenant;
   std::uint32_t max_jobs = 1000;

@@ -59,7 +59,8 @@ JobInfo LedgerRules::info_of(const JobRecord& job) {
   out.max_attempts = job.max_attempts;
   out.suspect = job.suspicion.has_value();
   out.submitted_us = job.submitted_us;
-  out.not_before_us = job.start_us;
+  if (job.start_us != until_resumed) out.not_before_us = job.start_us;
+  out.paused = transitions_.paused_by(job) != PausedBy::nothing;
   out.deadline_us = job.deadline_us;
   out.ended_us = job.ended_us;
   out.number = job.number;
@@ -192,6 +193,7 @@ Result<Reply> LedgerRules::carry_out(const StartJobs& op) {
     transitions_.start(*job);
     ++reply.started;
   }
+  reply.more = bring_back_resumed(op.tenant, op.max_jobs, reply.started) || reply.more;
   return reply;
 }
 

@@ -33,6 +33,7 @@
 #include "broker/ledger/backup_operations.hpp"
 #include "broker/ledger/batch_operations.hpp"
 #include "broker/ledger/job_operations.hpp"
+#include "broker/ledger/pause_operations.hpp"
 #include "broker/ledger/stream_operations.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/job.hpp"
@@ -133,7 +134,10 @@ constexpr bool runs_alone(std::uint32_t among) {
 // Hands out queued jobs of model `model` or "*" that want no KV policy or one of `kv`: lowest
 // priority number first, then in order of submission. A claim of suspects hands out jobs of one
 // incident only. Jobs past their deadline are skipped (see ExpireJobs). It ends with the job whose
-// cost makes the sum reach max_tokens, and where the tenant has max_leased jobs leased.
+// cost makes the sum reach max_tokens, and where the tenant has max_leased jobs leased. Jobs that
+// are paused are not handed out; those of a paused batch are set aside (see Pause), at most so many
+// in a claim:
+inline constexpr std::size_t claim_set_aside = 1000;
 inline constexpr std::uint64_t any_tokens = UINT64_MAX;
 struct Claim {
   std::string tenant, engine, model;
@@ -144,6 +148,8 @@ struct Claim {
   std::vector<std::string> kv{};                  // canonical names, each once
   std::uint64_t max_tokens = any_tokens;
   std::uint32_t max_leased = 0;  // of the tenant, by all engines; 0: no limit
+  // Whether it may use the queues of its model and of "*". The rules close those that are paused.
+  bool from_model = true, from_any = true;
 };
 // What a tenant may take in its turns of a claim.
 struct TenantShare {
@@ -183,7 +189,8 @@ struct ClaimReply {
   std::vector<TakenShare> shares{};  // of ClaimShared, in its order
   std::size_t turn = 0;              // the share whose turn it is now
   bool at_limit = false;             // max_leased allows the tenant no more leases
-  std::vector<FinishReply> ended;    // jobs whose stored body is damaged: failed, ledger_corrupt
+  bool more = false;  // the claim ended with a set-aside job: claim again, also where it has none
+  std::vector<FinishReply> ended;  // jobs whose stored body is damaged: failed, ledger_corrupt
 };
 
 // Extends leases to `until_us`.
@@ -324,6 +331,7 @@ struct GetJobReply {
   std::uint64_t number = 0;  // of its result; 0: none yet
   std::int64_t submitted_us = 0;
   std::optional<std::int64_t> start_us;  // it waits for this time
+  PausedBy paused = PausedBy::nothing;   // while it is queued
   std::optional<LeaseId> lease;
   std::string engine;  // the engine that holds the lease
 };
@@ -340,14 +348,16 @@ struct SuspectQueue {          // suspects that wait for the same model and KV p
 struct CountReply {
   JobCounts counts;
   std::vector<SuspectQueue> suspects;  // of the tenant, sorted by model, policy and `alone`
+  bool paused = false;                 // the tenant, or the batch
+  std::vector<std::string> paused_models{};
 };
 
 // Lists all tenants that have a job or a stream, in order, with what their queues hold.
 struct ListTenants {};
 struct TenantInfo {
   std::string tenant;
-  std::uint64_t queued = 0;  // jobs, suspects included
-  std::vector<SuspectQueue> suspects;
+  std::uint64_t queued = 0;            // jobs, suspects included
+  std::vector<SuspectQueue> suspects;  // that are not paused
 };
 struct ListTenantsReply {
   std::vector<TenantInfo> tenants;
@@ -357,13 +367,14 @@ using Operation =
     std::variant<SubmitJob, Claim, ClaimShared, Renew, Finish, GiveBack, FindLapsed, ExpireJobs,
                  CancelJobs, RetryJobs, ReadStream, ListStreams, GetStream, MoveCursor, ListCursors,
                  RemoveCursor, TrimStream, RemoveStream, KeepStream, Retain, Append, GetJob, Count,
-                 ListTenants, BackUp, ListJobs, DropJobs, StartJobs, ListBatches, UpdateBatch>;
+                 ListTenants, BackUp, ListJobs, DropJobs, StartJobs, ListBatches, UpdateBatch,
+                 Pause, Resume>;
 using Reply =
     std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply, FindLapsedReply,
                  ExpireReply, CancelReply, RetryReply, ReadStreamReply, ListStreamsReply,
                  StreamReply, MoveCursorReply, ListCursorsReply, RetainReply, GetJobReply,
                  CountReply, ListTenantsReply, BackUpReply, ListJobsReply, DropReply, StartReply,
-                 ListBatchesReply, UpdateBatchReply>;
+                 ListBatchesReply, UpdateBatchReply, PauseReply>;
 
 // Whether an error of `apply` or `idle` leaves the ledger usable.
 inline bool may_try_again(const Error& error) {

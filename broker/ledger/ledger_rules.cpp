@@ -43,7 +43,9 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
   job.max_attempts = op.max_attempts;
   job.deadline_us = op.deadline_us;
   job.submitted_us = now_us;
-  if (op.not_before_us && *op.not_before_us > now_us) job.start_us = op.not_before_us;
+  if (op.not_before_us && *op.not_before_us > now_us) {
+    job.start_us = std::min(*op.not_before_us, until_resumed - 1);
+  }
   return job;
 }
 
@@ -188,16 +190,30 @@ bool LedgerRules::hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, 
 
 // Returns whether these are all jobs that the claim may have.
 bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
-  auto found = records_.claimable(op, 0, transitions_.now_us());
-  for (ClaimableJob& next : found) {
-    if (!hand_out(std::move(next), op, room, reply)) return false;
+  constexpr std::uint32_t page_jobs = 64;  // where the jobs of a paused batch come first
+  const std::size_t most = reply.jobs.size() + op.max_jobs;
+  Claim page = op;
+  for (std::size_t aside = 0; aside < claim_set_aside;) {
+    const std::size_t aside_before = aside;
+    auto found = records_.claimable(page, 0, transitions_.now_us());
+    for (ClaimableJob& next : found) {
+      if (set_aside_if_paused(next.job)) {
+        ++aside;
+      } else if (reply.jobs.size() == most || !hand_out(std::move(next), op, room, reply)) {
+        return false;
+      }
+    }
+    if (aside == aside_before) return found.size() < page.max_jobs;
+    page.max_jobs = std::max(page_jobs, op.max_jobs);
   }
-  return found.size() < op.max_jobs;
+  reply.more = true;
+  return false;
 }
 
 // Hands out jobs of one tenant, at most as many as it may hold.
 LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
   Claim allowed = op;
+  if (!open_queues(allowed)) return {true, false};
   const std::size_t before = reply.jobs.size();
   if (op.max_leased != 0) {
     const std::uint64_t leased = transitions_.count_of(op.tenant, JobState::leased);

@@ -80,6 +80,8 @@ class LedgerRules {
   Result<Reply> carry_out(const StartJobs& op);
   Result<Reply> carry_out(const ListBatches& op);
   Result<Reply> carry_out(const UpdateBatch& op);
+  Result<Reply> carry_out(const Pause& op);
+  Result<Reply> carry_out(const Resume& op);
 
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);
@@ -90,6 +92,13 @@ class LedgerRules {
   Claimed claim(const Claim& op, ClaimRoom& room, ClaimReply& reply);
   bool claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply);
   bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  bool open_queues(Claim& claim);
+  bool set_aside_if_paused(JobRecord& job);
+  bool bring_back(const std::string& tenant, const std::string& batch, std::uint32_t max_jobs,
+                  std::uint64_t& queued);
+  bool bring_back_resumed(const std::string& tenant, std::uint32_t max_jobs, std::uint64_t& queued);
+  Result<bool> change_pause(const std::string& tenant, const std::string& batch,
+                            const std::string& model, bool paused);
   bool hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, ClaimReply& reply);
   BatchState state_of(const std::string& tenant, const BatchRecord& record);
   FinishReply finish_one(JobRecord& job, const Finish& op);

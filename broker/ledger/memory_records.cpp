@@ -34,6 +34,9 @@ void MemoryRecords::index(const JobRecord& job) {
   }
   if (job.state == JobState::failed) failed_.emplace(Key(job.tenant, job.job), &job);
   if (job.start_us) starts_.emplace(std::tuple(job.tenant, *job.start_us, job.sequence), job.job);
+  if (job.start_us == until_resumed) {
+    set_aside_[{job.tenant, job.batch}].emplace(job.sequence, &job);
+  }
   if (job.ended_us) ended_.emplace(*job.ended_us, job.tenant, job.job);
   if (!job.batch.empty()) {
     batches_[{job.tenant, job.batch, job.state}].emplace(job.sequence, &job);
@@ -47,6 +50,10 @@ void MemoryRecords::unindex(const JobRecord& job) {
   if (job.deadline_us) deadlines_.erase(std::tuple(job.tenant, *job.deadline_us, job.sequence));
   failed_.erase(Key(job.tenant, job.job));
   if (job.start_us) starts_.erase(std::tuple(job.tenant, *job.start_us, job.sequence));
+  if (const auto aside = set_aside_.find({job.tenant, job.batch}); aside != set_aside_.end()) {
+    aside->second.erase(job.sequence);
+    if (aside->second.empty()) set_aside_.erase(aside);
+  }
   if (job.ended_us) ended_.erase(std::tuple(*job.ended_us, job.tenant, job.job));
   if (job.suspicion) {
     const auto suspects = incidents_.find(job.suspicion->incident);

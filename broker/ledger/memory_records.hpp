@@ -38,6 +38,10 @@ class MemoryRecords final : public Records {
   std::vector<std::string> starting_jobs(const std::string& tenant, std::int64_t until_us,
                                          std::uint64_t max_jobs) override;
   std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) override;
+  std::vector<std::string> set_aside(const std::string& tenant, const std::string& batch,
+                                     std::uint64_t max_jobs) override;
+  std::optional<std::string> next_set_aside(const std::string& tenant,
+                                            const std::string& after) override;
   std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed, const std::string& after,
                                    std::uint64_t max_jobs) override;
   std::vector<JobName> jobs_of_incident(std::uint64_t incident) override;
@@ -61,6 +65,10 @@ class MemoryRecords final : public Records {
   void delete_batch(const std::string& tenant, const std::string& batch) override;
   std::vector<BatchRecord> list_batches(const std::string& tenant, const std::string& after,
                                         std::uint64_t max_batches) override;
+
+  std::vector<std::string> paused_models(const std::string& tenant) override;
+  void insert_pause(const std::string& tenant, const std::string& model) override;
+  void delete_pause(const std::string& tenant, const std::string& model) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;
@@ -133,6 +141,8 @@ class MemoryRecords final : public Records {
   ByTime deadlines_, starts_;
   std::map<Key, const JobRecord*> failed_;
   std::map<std::tuple<std::string, std::string, JobState>, InOrder> batches_;
+  std::map<Key, InOrder> set_aside_;                                    // by batch; none is empty
+  std::set<Key> pauses_;                                                // tenant and model
   std::set<std::tuple<std::int64_t, std::string, std::string>> ended_;  // time, tenant, job
   std::map<std::uint64_t, InOrder> incidents_;
   // The key is tenant, JobRecord::among, model and KV policy.

@@ -19,12 +19,13 @@ struct QueueName {  // points into the claim, which must outlive it
 };
 
 // The queues that serve a claim: jobs of the engine's model and of "*", each without a KV policy
-// and with each policy that the engine runs.
+// and with each policy that the engine runs, but for those that are closed to it.
 inline std::vector<QueueName> queues_of(const Claim& claim) {
   static const std::string any_model = "*", any_kv;
   std::vector<QueueName> out;
   for (const std::string* model : {&claim.model, &any_model}) {
     if (model == &any_model && claim.model == any_model) break;
+    if (!(model == &any_model ? claim.from_any : claim.from_model)) continue;
     out.push_back({model, &any_kv});
     for (const std::string& kv : claim.kv) out.push_back({model, &kv});
   }

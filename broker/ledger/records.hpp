@@ -33,6 +33,9 @@ struct Suspicion {
   std::uint32_t among = 1;     // how many jobs are suspected together, this one included
 };
 
+// The start of a queued job that was set aside because its batch is paused. No clock reaches it.
+inline constexpr std::int64_t until_resumed = INT64_MAX;
+
 // A job without its body. The members before `state` never change; a job is found by tenant and
 // id, and its body by tenant and sequence.
 struct JobRecord {
@@ -52,7 +55,7 @@ struct JobRecord {
   std::uint64_t number = 0;              // of its result in its stream; 0: none
   LeaseId lease = 0;                     // 0: none
   std::optional<std::int64_t> ended_us;  // set while the state is an end
-  std::optional<std::int64_t> start_us;  // it waits for this time, in no queue
+  std::optional<std::int64_t> start_us;  // it waits for this time, in no queue; or until_resumed
   std::optional<Error> error;            // why it failed, or was queued again
 
   std::uint32_t among() const { return suspicion ? suspicion->among : 0; }
@@ -65,6 +68,7 @@ struct BatchRecord {
   std::optional<std::int64_t> finished_us{};
   std::uint64_t number = 0;  // of the entry that tells so; 0: none
   std::map<std::string, std::string> metadata{};
+  bool paused = false;
 };
 struct LeaseRecord {
   LeaseId lease = 0;
@@ -170,6 +174,12 @@ class Records {
   virtual std::vector<std::string> starting_jobs(const std::string& tenant, std::int64_t until_us,
                                                  std::uint64_t max_jobs) = 0;
   virtual std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) = 0;  // as submitted
+  // Ids of the jobs of a batch that were set aside, as submitted.
+  virtual std::vector<std::string> set_aside(const std::string& tenant, const std::string& batch,
+                                             std::uint64_t max_jobs) = 0;
+  // The first batch, by name, after `after` that has such a job.
+  virtual std::optional<std::string> next_set_aside(const std::string& tenant,
+                                                    const std::string& after) = 0;
   // Jobs of a tenant, or only its failed ones, whose ids come after `after`, in order of their ids.
   virtual std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed,
                                            const std::string& after, std::uint64_t max_jobs) = 0;
@@ -203,6 +213,11 @@ class Records {
   // Batches whose names come after `after`, in order.
   virtual std::vector<BatchRecord> list_batches(const std::string& tenant, const std::string& after,
                                                 std::uint64_t max_batches) = 0;
+
+  // ---- pauses of tenants and of their models; the model "" stands for all
+  virtual std::vector<std::string> paused_models(const std::string& tenant) = 0;  // by name
+  virtual void insert_pause(const std::string& tenant, const std::string& model) = 0;
+  virtual void delete_pause(const std::string& tenant, const std::string& model) = 0;
 
   // ---- leases
   virtual void insert_lease(LeaseRecord& lease) = 0;  // gives it an id that was never used

@@ -66,7 +66,8 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
   ClaimReply reply;
   Turns turns(op, reply.shares);
   ClaimRoom room(op);
-  while (!turns.done() && !room.full() && reply.jobs.size() < op.max_jobs && records_.status()) {
+  while (!turns.done() && !room.full() && !reply.more && reply.jobs.size() < op.max_jobs &&
+         records_.status()) {
     const TenantShare& share = op.shares[turns.at()];
     Claim own = op;
     own.tenant = share.tenant;

@@ -1,4 +1,4 @@
-// Counts and batches.
+// Counts, batches and pauses.
 #include "broker/ledger/sqlite_records.hpp"
 #include "schemas/codec.hpp"
 
@@ -42,6 +42,7 @@ BatchRecord SqliteRecords::read_batch(const Statement& row) {
   out.closed = row.integer(2) != 0;
   out.finished_us = row.optional_integer(3);
   out.number = static_cast<std::uint64_t>(row.integer(4));
+  out.paused = row.integer(6) != 0;
   auto labels = decode_labels(row.bytes(5));
   if (labels) {
     out.metadata = std::move(labels->metadata);
@@ -61,7 +62,7 @@ std::optional<BatchRecord> SqliteRecords::find_batch(const std::string& tenant,
 void SqliteRecords::put_batch(const std::string& tenant, const BatchRecord& batch) {
   const std::string metadata = encode_labels({batch.metadata, {}});
   put_batch_.run(tenant, batch.batch, batch.created_us, batch.closed, batch.finished_us,
-                 batch.number, Blob{metadata});
+                 batch.number, Blob{metadata}, batch.paused);
 }
 
 void SqliteRecords::delete_batch(const std::string& tenant, const std::string& batch) {
@@ -77,6 +78,38 @@ std::vector<BatchRecord> SqliteRecords::list_batches(const std::string& tenant,
     out.push_back(read_batch(s));
   }
   return out;
+}
+
+// ---- pauses
+
+std::vector<std::string> SqliteRecords::set_aside(const std::string& tenant,
+                                                  const std::string& batch,
+                                                  std::uint64_t max_jobs) {
+  std::vector<std::string> out;
+  Statement& s = select_set_aside_;
+  for (bool row = s.run(tenant, batch, max_jobs); row; row = s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+std::optional<std::string> SqliteRecords::next_set_aside(const std::string& tenant,
+                                                         const std::string& after) {
+  if (!next_set_aside_.run(tenant, after)) return std::nullopt;
+  return next_set_aside_.text(0);
+}
+
+std::vector<std::string> SqliteRecords::paused_models(const std::string& tenant) {
+  std::vector<std::string> out;
+  Statement& s = select_pauses_;
+  for (bool row = s.run(tenant); row; row = s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+void SqliteRecords::insert_pause(const std::string& tenant, const std::string& model) {
+  insert_pause_.run(tenant, model);
+}
+
+void SqliteRecords::delete_pause(const std::string& tenant, const std::string& model) {
+  delete_pause_.run(tenant, model);
 }
 
 }  // namespace millrace::broker

@@ -3,6 +3,7 @@
 #include "broker/ledger/sqlite_records.hpp"
 
 #include "broker/ledger/sqlite_checksum.hpp"
+#include "broker/ledger/sqlite_schema.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -92,16 +93,26 @@ SqliteRecords::SqliteRecords(Database& database)
                      "SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM job_counts WHERE "
                      "tenant > ?1 UNION ALL SELECT min(tenant) FROM streams WHERE tenant > ?1)"),
       delete_counts_(database, "DELETE FROM job_counts WHERE tenant = ?1 AND batch = ?2"),
-      select_batch_record_(database,
-                           "SELECT batch, created_us, closed, finished_us, number, metadata FROM "
-                           "batches WHERE tenant = ?1 AND batch = ?2"),
+      select_batch_record_(
+          database,
+          "SELECT batch, created_us, closed, finished_us, number, metadata, paused "
+          "FROM batches WHERE tenant = ?1 AND batch = ?2"),
       put_batch_(database,
                  "INSERT OR REPLACE INTO batches (tenant, batch, created_us, closed, finished_us, "
-                 "number, metadata) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
+                 "number, metadata, paused) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
       delete_batch_(database, "DELETE FROM batches WHERE tenant = ?1 AND batch = ?2"),
       list_batches_(database,
-                    "SELECT batch, created_us, closed, finished_us, number, metadata FROM batches "
-                    "WHERE tenant = ?1 AND batch > ?2 ORDER BY batch LIMIT ?3"),
+                    "SELECT batch, created_us, closed, finished_us, number, metadata, paused FROM "
+                    "batches WHERE tenant = ?1 AND batch > ?2 ORDER BY batch LIMIT ?3"),
+      select_set_aside_(database,
+                        "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND "
+                        "start_us = " MILLRACE_UNTIL_RESUMED " ORDER BY sequence LIMIT ?3"),
+      next_set_aside_(database,
+                      "SELECT batch FROM jobs WHERE tenant = ?1 AND batch > ?2 AND "
+                      "start_us = " MILLRACE_UNTIL_RESUMED " ORDER BY batch LIMIT 1"),
+      select_pauses_(database, "SELECT model FROM pauses WHERE tenant = ?1 ORDER BY model"),
+      insert_pause_(database, "INSERT OR IGNORE INTO pauses (tenant, model) VALUES (?1, ?2)"),
+      delete_pause_(database, "DELETE FROM pauses WHERE tenant = ?1 AND model = ?2"),
       select_lease_(database, "SELECT " LEASE_COLUMNS " FROM leases l WHERE l.lease = ?1"),
       insert_lease_(database, "INSERT INTO leases VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
       update_lease_(database, "UPDATE leases SET until_us = ?2 WHERE lease = ?1"),

@@ -38,6 +38,10 @@ class SqliteRecords final : public Records {
   std::vector<std::string> starting_jobs(const std::string& tenant, std::int64_t until_us,
                                          std::uint64_t max_jobs) override;
   std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) override;
+  std::vector<std::string> set_aside(const std::string& tenant, const std::string& batch,
+                                     std::uint64_t max_jobs) override;
+  std::optional<std::string> next_set_aside(const std::string& tenant,
+                                            const std::string& after) override;
   std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed, const std::string& after,
                                    std::uint64_t max_jobs) override;
   std::vector<JobName> jobs_of_incident(std::uint64_t incident) override;
@@ -61,6 +65,10 @@ class SqliteRecords final : public Records {
   void delete_batch(const std::string& tenant, const std::string& batch) override;
   std::vector<BatchRecord> list_batches(const std::string& tenant, const std::string& after,
                                         std::uint64_t max_batches) override;
+
+  std::vector<std::string> paused_models(const std::string& tenant) override;
+  void insert_pause(const std::string& tenant, const std::string& model) override;
+  void delete_pause(const std::string& tenant, const std::string& model) override;
 
   void insert_lease(LeaseRecord& lease) override;
   std::optional<LeaseRecord> find_lease(LeaseId lease) override;
@@ -136,6 +144,7 @@ class SqliteRecords final : public Records {
   std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
   Statement add_count_, select_counts_, select_tenant_, delete_counts_;
   Statement select_batch_record_, put_batch_, delete_batch_, list_batches_;
+  Statement select_set_aside_, next_set_aside_, select_pauses_, insert_pause_, delete_pause_;
   Statement select_lease_, insert_lease_, update_lease_, delete_lease_, count_leases_;
   Statement select_leases_, select_leases_until_, select_leases_of_engine_;
   Statement select_leased_, select_renewed_, select_claimable_;

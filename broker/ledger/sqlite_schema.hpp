@@ -9,8 +9,11 @@
 
 namespace millrace::broker {
 
-inline constexpr int ledger_version = 8;               // PRAGMA user_version
+inline constexpr int ledger_version = 9;               // PRAGMA user_version
 inline constexpr int ledger_application = 0x4d4c5243;  // PRAGMA application_id, "MLRC"
+
+// `until_resumed` of records.hpp in SQL: a partial index serves a query that has the same number.
+#define MILLRACE_UNTIL_RESUMED "9223372036854775807"
 
 // The settings that durability depends on. Only the test of crash points, which must notice weaker
 // ones, sets others.

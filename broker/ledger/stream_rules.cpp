@@ -1,5 +1,6 @@
 // The rules of streams, and the operations that only read.
 #include <algorithm>
+#include <iterator>
 
 #include "broker/ledger/ledger_rules.hpp"
 #include "broker/ledger/refusals.hpp"
@@ -169,7 +170,8 @@ Result<Reply> LedgerRules::carry_out(const GetJob& op) {
   reply.custom_id = job->custom_id;
   reply.number = job->number;
   reply.submitted_us = job->submitted_us;
-  reply.start_us = job->start_us;
+  if (job->start_us != until_resumed) reply.start_us = job->start_us;
+  reply.paused = transitions_.paused_by(*job);
   if (job->lease != 0) {
     reply.lease = job->lease;
     if (const auto lease = records_.find_lease(job->lease)) reply.engine = lease->engine;
@@ -187,6 +189,10 @@ Result<Reply> LedgerRules::carry_out(const Count& op) {
   reply.counts = {jobs(JobState::queued), jobs(JobState::leased),    jobs(JobState::completed),
                   jobs(JobState::failed), jobs(JobState::cancelled), jobs(JobState::expired)};
   reply.suspects = records_.suspect_queues(op.tenant);
+  const auto& pauses = transitions_.pauses_of(op.tenant);
+  reply.paused = pauses.contains("") || transitions_.is_paused(op.tenant, op.batch);
+  std::ranges::copy_if(pauses, std::back_inserter(reply.paused_models),
+                       [](const std::string& model) { return !model.empty(); });
   return reply;
 }
 
@@ -195,7 +201,12 @@ Result<Reply> LedgerRules::carry_out(const ListTenants&) {
   ListTenantsReply reply;
   for (auto tenant = records_.next_tenant(""); tenant; tenant = records_.next_tenant(*tenant)) {
     const auto queued = static_cast<std::uint64_t>(records_.counts(*tenant, "")[0]);
-    reply.tenants.push_back({*tenant, queued, records_.suspect_queues(*tenant)});
+    auto suspects = records_.suspect_queues(*tenant);
+    const auto& pauses = transitions_.pauses_of(*tenant);
+    std::erase_if(suspects, [&](const SuspectQueue& queue) {
+      return pauses.contains("") || pauses.contains(queue.model);
+    });
+    reply.tenants.push_back({*tenant, queued, std::move(suspects)});
   }
   return reply;
 }

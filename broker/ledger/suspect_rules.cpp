@@ -16,10 +16,15 @@ namespace millrace::broker {
 
 bool LedgerRules::claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
   std::uint32_t among = 0;
+  bool aside = false;  // paused ones may hide others
   while (reply.jobs.empty() && (among = records_.next_among(op.tenant, among)) != 0) {
     if (op.from == ClaimFrom::groups && runs_alone(among)) continue;
     std::optional<std::uint64_t> incident;
     for (ClaimableJob& next : records_.claimable(op, among, transitions_.now_us())) {
+      if (set_aside_if_paused(next.job)) {
+        aside = true;
+        continue;
+      }
       if (next.body) {
         if (reply.jobs.size() == suspects_together(among)) break;
         const std::uint64_t own = next.job.suspicion->incident;
@@ -29,6 +34,7 @@ bool LedgerRules::claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& r
       if (!hand_out(std::move(next), op, room, reply)) break;
     }
   }
+  reply.more = aside && reply.jobs.empty();
   return reply.jobs.empty();
 }
 

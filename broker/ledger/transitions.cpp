@@ -7,6 +7,7 @@ void Transitions::begin(std::int64_t now_us) {
   counts_.clear();
   changes_.clear();
   books_.clear();
+  pauses_.clear();
 }
 
 void Transitions::flush() {
@@ -84,6 +85,12 @@ void Transitions::start(JobRecord& job) {
   job.start_us.reset();
   records_.update_job(job);
   records_.enqueue(job);
+}
+
+void Transitions::set_aside(JobRecord& job) {
+  records_.dequeue(job);
+  job.start_us = until_resumed;
+  records_.update_job(job);
 }
 
 FinishReply Transitions::run_later(JobRecord& job, const Error& error, std::int64_t start_us) {

@@ -4,6 +4,7 @@
 // Errors are sticky in the records. Thread safety: one thread at a time.
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -25,8 +26,9 @@ class Transitions {
   // Each of these changes both `job` and what is stored.
   void stored(const JobRecord& job);  // after Records::store_new has stored it
   LeaseId hand_out(JobRecord& job, const Claim& claim, bool alone);
-  void put_back(JobRecord& job);  // from leased or failed to queued; the job's marks stay
-  void start(JobRecord& job);     // one that waited for its time
+  void put_back(JobRecord& job);   // from leased or failed to queued; the job's marks stay
+  void start(JobRecord& job);      // one that waited for its time, or was set aside
+  void set_aside(JobRecord& job);  // a queued one whose batch is paused
   // From leased to waiting for a start at `start_us`.
   FinishReply run_later(JobRecord& job, const Error& error, std::int64_t start_us);
   void clear_suspicion(JobRecord& job);  // queued or leased
@@ -34,12 +36,17 @@ class Transitions {
   void forget(const JobRecord& job);  // an ended one
   // ---- the job's batch
   bool is_closed(const std::string& tenant, const std::string& batch);
+  bool is_paused(const std::string& tenant, const std::string& batch);
   void reopen(const JobRecord& job);  // its batch has not finished
   // Finishes a batch that is closed and whose jobs have all ended. Returns the number of the entry
   // that tells it; 0 where the batch has not finished, or did before.
   std::uint64_t finish_batch(const std::string& tenant, const std::string& batch);
   void update_batch(const std::string& tenant, const BatchRecord& record);
   void forget_batch(const std::string& tenant, const std::string& batch);
+  // ---- the pauses of a tenant: models, and "" for all its jobs
+  const std::set<std::string>& pauses_of(const std::string& tenant);
+  void change_pause(const std::string& tenant, const std::string& model, bool paused);
+  PausedBy paused_by(const JobRecord& job);  // while it is queued
   FinishReply end(JobRecord& job, const Outcome& outcome);
   FinishReply end_here(JobRecord& job, JobState state, Code reason);  // the ledger's own decision
   FinishReply append(const std::string& tenant, const std::string& stream, const std::string& job,
@@ -62,6 +69,7 @@ class Transitions {
   // Changes of this transaction by (tenant, batch).
   std::map<std::pair<std::string, std::string>, StateCounts> changes_;
   std::map<std::pair<std::string, std::string>, Book> books_;
+  std::map<std::string, std::set<std::string>> pauses_;  // by tenant, read once in a transaction
 };
 
 }  // namespace millrace::broker

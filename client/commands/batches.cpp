@@ -55,8 +55,8 @@ void print_json(const BatchState& batch) {
 
 void print_row(const BatchState& batch) {
   const char* state = batch.finished_us ? "finished" : batch.closed ? "closed" : "open";
-  std::printf("batch %s: %s, %s\n", printable(batch.batch).c_str(), state,
-              progress_text(batch).c_str());
+  std::printf("batch %s: %s%s, %s\n", printable(batch.batch).c_str(), state,
+              batch.paused && !batch.finished_us ? ", paused" : "", progress_text(batch).c_str());
 }
 
 void print_facts(const BatchState& batch) {

@@ -36,6 +36,7 @@ void add_results_command(CLI::App& app, Invocation& invocation);
 void add_status_command(CLI::App& app, Invocation& invocation);
 void add_cancel_command(CLI::App& app, Invocation& invocation);
 void add_retry_command(CLI::App& app, Invocation& invocation);
+void add_pause_commands(CLI::App& app, Invocation& invocation);  // also resume
 void add_batches_command(CLI::App& app, Invocation& invocation);
 void add_jobs_command(CLI::App& app, Invocation& invocation);
 void add_drop_verb(CLI::App& group, Invocation& invocation);  // of `jobs`

@@ -34,8 +34,11 @@ void print_json(const JobInfo& job) {
   std::printf("%s\n", line.c_str());
 }
 
-// "waits until TIME", "with engine E", "result 7"
+// "paused", "waits until TIME", "with engine E", "result 7"
 std::string place_text(const JobInfo& job) {
+  if (job.paused) {
+    return "paused";
+  }
   if (job.not_before_us) {
     return "waits until " + time_text(*job.not_before_us);
   }
@@ -73,6 +76,7 @@ void print_facts(const JobInfo& job) {
   fact("failures of engines",
        std::to_string(job.failures) + " of at most " + std::to_string(job.max_attempts));
   fact("suspect", job.suspect ? "engines died while they ran it and other jobs" : "");
+  fact("paused", job.paused ? "yes: millrace status --job tells what to resume" : "");
   fact("engine", job.engine);
   time("submitted", job.submitted_us);
   time("waits until", job.not_before_us);

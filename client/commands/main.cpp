@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   client::add_status_command(app, invocation);
   client::add_cancel_command(app, invocation);
   client::add_retry_command(app, invocation);
+  client::add_pause_commands(app, invocation);
   client::add_jobs_command(app, invocation);
   client::add_batches_command(app, invocation);
   client::add_streams_command(app, invocation);

@@ -41,7 +41,12 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
     write_fields(out, engine);
     out.end_object();
   }
-  out.end_array().field("draining", answer.draining).end_object();
+  out.end_array().field("draining", answer.draining).field("paused", answer.paused);
+  out.key("paused_models").begin_array();
+  for (const std::string& model : answer.paused_models) {
+    out.value(model);
+  }
+  out.end_array().end_object();
   std::printf("%s\n", line.c_str());
 }
 
@@ -71,6 +76,12 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
       "%llu%s\n",
       wide(counts.queued), wide(counts.leased), wide(counts.completed), wide(counts.failed),
       wide(counts.cancelled), wide(counts.expired), answer.draining ? "  (draining)" : "");
+  if (answer.paused) {
+    std::printf("paused: %s\n", request.batch.empty() ? "all jobs" : "the batch");
+  }
+  for (const std::string& model : answer.paused_models) {
+    std::printf("paused: the jobs for model %s\n", printable_name(model).c_str());
+  }
   for (const EngineInfo& engine : answer.engines) {
     const EngineProfile& profile = engine.engine;
     std::printf("engine %s  model %s  %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",

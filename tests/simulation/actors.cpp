@@ -14,6 +14,7 @@ void SimClient::tick() {
     submit();
     fetch();
     if (dice_.chance(0.02)) cancel();
+    if (dice_.chance(0.2)) pause_or_resume();
   }
   clock_.after(static_cast<std::int64_t>(200'000 + dice_.below(400'000)), [this] { tick(); });
 }
@@ -50,6 +51,24 @@ void SimClient::cancel() {
   auto job = record_.acknowledged.begin();
   std::advance(job, static_cast<std::ptrdiff_t>(dice_.below(record_.acknowledged.size())));
   if (!job->starts_with("kill")) wire_(peer_, {next_id_++, Cancel{{*job}, {}}});
+}
+
+// Resumes much more often than it pauses, and whatever any client may have paused: messages that
+// were sent before may still arrive.
+void SimClient::pause_or_resume() {
+  ChangePause change;
+  change.paused = !record_.calm() && dice_.chance(0.1);
+  switch (dice_.below(4)) {
+    case 0:
+      change.all = true;
+      break;
+    case 1:
+      change.model = dice_.chance(0.5) ? "m" : "*";
+      break;
+    default:
+      change.batch = dice_.chance(0.5) ? "batch-0" : "batch-1";
+  }
+  wire_(peer_, {next_id_++, std::move(change)});
 }
 
 void SimClient::receive(const Envelope& envelope) {

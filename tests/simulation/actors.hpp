@@ -25,6 +25,7 @@ struct Record {
   // Ask the ledger at the moment when a client or an engine gets an answer.
   std::function<bool(const std::string&job)> is_stored, has_ended;
   std::function<bool(LeaseId, const std::string& job)> is_current;
+  std::function<bool()> calm;         // nothing is paused any more, so that all can finish
   std::function<bool()> may_be_full;  // whether the disk may have refused a job
   std::vector<std::string> violations;
   std::uint64_t engine_deaths = 0;
@@ -57,6 +58,7 @@ class SimClient {
   void submit();
   void fetch();
   void cancel();
+  void pause_or_resume();
   void submitted(const Submitted& answer, std::uint64_t id);
   void data(const Data& data);
 

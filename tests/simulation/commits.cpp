@@ -56,6 +56,7 @@ void Commits::commit_later(std::size_t slot) {
 }
 
 void Commits::commit(std::size_t slot) {
+  around_.begins(slots_[slot].operations);
   around_.storage.before_commit();
   Ledger& ledger = around_.storage.handle(slot);
   auto replies = ledger.apply(slots_[slot].operations, around_.unix_us());

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ class Commits {
     Dice& dice;
     Storage& storage;
     std::function<std::int64_t()> unix_us;
-    std::function<bool()> paused;                      // the process is stopped
+    std::function<bool()> paused;                            // the process is stopped
+    std::function<void(std::span<const Operation>)> begins;  // just before a commit
     std::function<void(std::vector<Completed>)> done;  // requests whose operations are all durable
     std::function<void()> ended;                       // the ledger failed: the process must stop
     std::function<void(std::string)> violation;

@@ -1,5 +1,6 @@
 #include "tests/simulation/ledger_checks.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -38,8 +39,44 @@ std::vector<LapsedLease> LedgerChecks::live_leases() {
   return {};
 }
 
+// Notes what is paused, and the leases that there are.
+void LedgerChecks::begins(std::span<const Operation> operations) {
+  resumes_ = std::ranges::any_of(
+      operations, [](const Operation& op) { return std::holds_alternative<Resume>(op); });
+  for (const LapsedLease& lease : live_leases()) last_lease_ = std::max(last_lease_, lease.lease);
+  std::set<std::string> batches{""};
+  for (const auto& [id, known] : jobs_) batches.insert(known.batch);
+  paused_batches_.clear();
+  for (const std::string& batch : batches) {
+    const auto reply = ask_(Count{default_tenant, batch});
+    if (!reply) return violation_("no counts: " + reply.error().text());
+    const auto& counted = std::get<CountReply>(*reply);
+    if (batch.empty()) {
+      all_paused_ = counted.paused;
+      paused_models_ = {counted.paused_models.begin(), counted.paused_models.end()};
+    } else if (counted.paused) {
+      paused_batches_.insert(batch);
+    }
+  }
+}
+
+// What was paused before a commit that resumes nothing gets no lease in it.
+void LedgerChecks::check_pauses(const std::vector<LapsedLease>& live) {
+  if (resumes_) return;
+  for (const LapsedLease& lease : live) {
+    if (lease.lease <= last_lease_) continue;
+    const auto reply = ask_(GetJob{default_tenant, lease.job});
+    if (!reply) continue;
+    const auto& job = std::get<GetJobReply>(*reply);
+    if (all_paused_ || paused_models_.contains(job.model) || paused_batches_.contains(job.batch)) {
+      violation_(lease.job + " was handed out while it was paused");
+    }
+  }
+}
+
 void LedgerChecks::committed() {
   const auto live = live_leases();
+  check_pauses(live);
   std::set<std::string> leased;
   std::set<LeaseId> ids;
   for (const LapsedLease& lease : live) {

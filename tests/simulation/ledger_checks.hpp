@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ class LedgerChecks {
         suspects_(ask_, violation_) {}
 
   void know(const std::string& job, const std::string& batch, const Body& body);
-  void committed();  // call it after each commit
-  void all();        // every job and the whole stream
+  void begins(std::span<const Operation> operations);  // call it before each commit
+  void committed();                                    // call it after each commit
+  void all();                                          // every job and the whole stream
   // A lease is on its way to an engine.
   void handed_out(const std::string& engine, const Lease& lease);
 
@@ -40,12 +42,17 @@ class LedgerChecks {
   void check_counts(const std::map<std::string, JobCounts>& counts);
   void check_stream();
   std::vector<LapsedLease> live_leases();
+  void check_pauses(const std::vector<LapsedLease>& live);
 
   Ask ask_;
   std::function<void(std::string)> violation_;
   const Record& record_;
   SuspectChecks suspects_;
   std::map<std::string, Known> jobs_;
+  bool resumes_ = false;     // the commit under way may resume something
+  bool all_paused_ = false;  // before that commit, as the next two
+  std::set<std::string> paused_models_, paused_batches_;
+  LeaseId last_lease_ = 0;
   std::map<LeaseId, std::pair<std::string, std::string>> given_;  // engine and job
   std::map<std::string, std::uint64_t> ended_;                    // jobs in the stream: number
   std::uint64_t next_number_ = 1, commits_ = 0;

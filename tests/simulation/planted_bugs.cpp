@@ -27,6 +27,10 @@ class BuggyRecords final : public test::ForwardingRecords {
     if (bug_ == Bug::claims_twice && now_and_then()) return;
     ForwardingRecords::dequeue(queued(job));
   }
+  std::vector<std::string> paused_models(const std::string& tenant) override {
+    if (bug_ == Bug::forgets_pauses) return {};
+    return ForwardingRecords::paused_models(tenant);
+  }
   void add_count(const std::string& tenant, const std::string& batch, JobState state,
                  std::int64_t change) override {
     if (bug_ == Bug::miscounts && now_and_then()) return;

@@ -22,6 +22,7 @@ enum class Bug : std::uint8_t {
   leaves_incident_open,  // nobody is cleared when the killer is found
   loses_returned_jobs,   // a job that comes back without a mark is not queued
   forgets_commits,       // a commit succeeds that was rolled back
+  forgets_pauses,        // a claim finds nothing paused
   claims_twice,          // a job stays in the queue when it is handed out
   skips_numbers,         // a stream's next number is taken twice
   loses_results,         // a number is taken and no entry is written

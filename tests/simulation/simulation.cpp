@@ -34,9 +34,11 @@ class Simulation {
     commits_.emplace(
         Commits::Surroundings{
             clock_, dice_, *storage_, [this] { return now().unix_us; }, [this] { return paused(); },
+            [this](std::span<const Operation> operations) { checks_.begins(operations); },
             [this](std::vector<Completed> done) { answer(std::move(done)); },
             [this] { kill_broker(); }, [this](std::string text) { violation(std::move(text)); }},
         bug);
+    record_.calm = [this] { return calm(); };
     record_.may_be_full = [this] { return storage_->was_full(); };
     network_faults_.lose = dice_.chance(0.3) ? 0 : 0.03;
     network_faults_.late = dice_.chance(0.3) ? 0 : 0.05;

@@ -82,6 +82,7 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::leaves_incident_open, "leaves_incident_open"},
       {Bug::loses_returned_jobs, "loses_returned_jobs"},
       {Bug::forgets_commits, "forgets_commits"},
+      {Bug::forgets_pauses, "forgets_pauses"},
       {Bug::claims_twice, "claims_twice"},
       {Bug::skips_numbers, "skips_numbers"},
       {Bug::loses_results, "loses_results"},

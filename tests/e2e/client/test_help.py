@@ -46,7 +46,7 @@ EVERY = [("millrace-engine",), ("millrace-broker",), ("millrace",),
 
 
 def test_the_list_of_commands_has_a_line_for_each():
-    assert len(commands()) == 23
+    assert len(commands()) == 25
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
@@ -78,4 +78,4 @@ def test_help_all_holds_what_does_not_fit():
                  "Allowed: [1 - 86400]"):
         assert text in engine and text in run, text
     every = shown("millrace", "--help-all")
-    assert sum(line.startswith("Usage: millrace ") for line in every) == 23
+    assert sum(line.startswith("Usage: millrace ") for line in every) == 25

@@ -105,6 +105,22 @@ TEST(AccessTest, TheSameIdsBatchesStreamsAndCursorsOfTwoTenantsAreTwo) {
   for (const Ring& ring : world.rings) EXPECT_EQ(ring.tenant, "B");
 }
 
+TEST(AccessTest, PausesOfATenantAreItsOwn) {
+  Tenants world;
+  world.submit_as("a", {job_body("job", "*", "batch")});
+  const auto code = [&](const char* who, ChangePause change) {
+    return world.ask_as<Refused>(who, std::move(change)).error.code;
+  };
+  EXPECT_EQ(code("b", {"batch"}), code("b", {"nobody"}));
+  EXPECT_EQ(code("b", {"batch"}), Code::not_found);
+  world.join_engine("engine-a");  // its model is m
+  EXPECT_EQ(code("b", {"", "m"}), code("b", {"", "nobody"}));
+  EXPECT_TRUE(world.ask_as<PauseChanged>("b", ChangePause{"", "", true}).changed);
+  EXPECT_FALSE(world.ask_as<StatusAnswer>("a", StatusRequest{}).paused);
+  world.say(World::engine("engine-a"), Ready{5});
+  EXPECT_EQ(world.leases("engine-a").size(), 1u);
+}
+
 TEST(AccessTest, EnginesGetJobsOfTheirTenantAlone) {
   Tenants world;
   world.submit_as("a", {job_body("a1", "*"), job_body("a2", "*")});
@@ -218,6 +234,8 @@ TEST(AccessTest, RolesDecideWhatAKeyMayDo) {
   EXPECT_EQ(world.ask_as<Refused>("reader", Submit{{job_body("x", "*")}}).error.code,
             Code::unauthorized);
   EXPECT_EQ(world.ask_as<Refused>("reader", Cancel{{"x"}, {}}).error.code, Code::unauthorized);
+  EXPECT_EQ(world.ask_as<Refused>("reader", ChangePause{"", "", true}).error.code,
+            Code::unauthorized);
   EXPECT_EQ(world.ask_as<Refused>("submitter", fetch("results")).error.code, Code::unauthorized);
   EXPECT_EQ(world.ask_as<Refused>("submitter", Watch{"results", true}).error.code,
             Code::unauthorized);
@@ -225,7 +243,7 @@ TEST(AccessTest, RolesDecideWhatAKeyMayDo) {
   world.ask_as<StatusAnswer>("reader", StatusRequest{});
   world.ask_as<StatusAnswer>("submitter", StatusRequest{});
   EXPECT_EQ(world.submit_as("submitter", {job_body("x", "*")}).size(), 1u);
-  EXPECT_EQ(world.broker().counters().unauthorized, 4u);
+  EXPECT_EQ(world.broker().counters().unauthorized, 5u);
 }
 
 TEST(AccessTest, AKeyWithoutTheRoleOfAnEndpointGetsNoSession) {

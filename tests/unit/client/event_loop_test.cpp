@@ -203,6 +203,16 @@ TEST_F(EventLoopTest, ARequestIsAnsweredRefusedOrTimesOut) {
   EXPECT_EQ(session_->unanswered() + fresh->unanswered(), 0U) << "nobody waits for late answers";
 }
 
+TEST_F(EventLoopTest, APauseIsARequestWithOneAnswer) {
+  EventLoop loop(*session_, clock_, options_);
+  const auto pause = loop.request_as<PauseChanged>(ChangePause{.batch = "evening"});
+  ASSERT_TRUE(pause);
+  EXPECT_TRUE(pause->changed);
+  const ChangePause resume{.batch = "evening", .paused = false};
+  EXPECT_TRUE(loop.request_as<PauseChanged>(resume)->changed);
+  EXPECT_FALSE(loop.request_as<PauseChanged>(resume)->changed);
+}
+
 // A handler that counts the answers that it is offered.
 class Counter final : public EventHandler {
  public:

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/link/session.hpp"
@@ -55,6 +56,7 @@ class FakeBroker {
   bool rings = true;         // the client hears its doorbell
   bool ends_at_once = true;  // ends each job as soon as it is submitted
   bool answers_status = true;
+  bool paused = false;
   bool knows_partials = false;   // but answers no watch
   bool loses_submitted = false;  // loses the next answer to a submit
   bool greeted = false, lost = false;
@@ -169,6 +171,8 @@ inline void FakeBroker::receive(const Envelope& question) {
     answer(question.id, std::move(data));
   } else if (std::holds_alternative<StatusRequest>(question.message) && answers_status) {
     answer(question.id, StatusAnswer{});
+  } else if (const auto* change = std::get_if<ChangePause>(&question.message)) {
+    answer(question.id, PauseChanged{std::exchange(paused, change->paused) != change->paused});
   } else if (const auto* moved = std::get_if<Acknowledge>(&question.message)) {
     answer(question.id, Acknowledged{moved->number});
   }

@@ -51,6 +51,23 @@ class ForwardingRecords : public Records {
   std::vector<BatchJob> jobs_of_batch(const BatchScan& scan) override {
     return step() ? to_.jobs_of_batch(scan) : std::vector<BatchJob>();
   }
+  std::vector<std::string> set_aside(const std::string& tenant, const std::string& batch,
+                                     std::uint64_t max_jobs) override {
+    return step() ? to_.set_aside(tenant, batch, max_jobs) : std::vector<std::string>();
+  }
+  std::optional<std::string> next_set_aside(const std::string& tenant,
+                                            const std::string& after) override {
+    return step() ? to_.next_set_aside(tenant, after) : std::nullopt;
+  }
+  std::vector<std::string> paused_models(const std::string& tenant) override {
+    return step() ? to_.paused_models(tenant) : std::vector<std::string>();
+  }
+  void insert_pause(const std::string& tenant, const std::string& model) override {
+    if (step()) to_.insert_pause(tenant, model);
+  }
+  void delete_pause(const std::string& tenant, const std::string& model) override {
+    if (step()) to_.delete_pause(tenant, model);
+  }
   std::vector<JobRecord> list_jobs(const std::string& tenant, bool failed, const std::string& after,
                                    std::uint64_t max_jobs) override {
     return step() ? to_.list_jobs(tenant, failed, after, max_jobs) : std::vector<JobRecord>();

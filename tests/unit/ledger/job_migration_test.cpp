@@ -4,6 +4,34 @@
 namespace millrace::broker::test {
 namespace {
 
+// In version 8 nothing could be paused.
+TEST(SqliteMigration, NothingOfVersion8IsPaused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{job("a", "b1"), job("b", "b2")}, start_us));
+  ledger.reset();
+  change(path, back_to_version_8);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  auto replies = ledger->apply(
+      std::vector<Operation>{Count{tenant, "b1"}, Pause{tenant, "b1", ""}, claim(5)}, start_us);
+  ASSERT_TRUE(replies);
+  EXPECT_FALSE(std::get<CountReply>(*(*replies)[0]).paused);
+  ASSERT_EQ(std::get<ClaimReply>(*(*replies)[2]).jobs.size(), 1u);
+  EXPECT_EQ(std::get<ClaimReply>(*(*replies)[2]).jobs[0].job, "b");
+  ledger.reset();
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  replies =
+      ledger->apply(std::vector<Operation>{claim(5), Resume{tenant, "b1", ""}, claim(5)}, start_us);
+  ASSERT_TRUE(replies);
+  EXPECT_TRUE(std::get<ClaimReply>(*(*replies)[0]).jobs.empty()) << "a pause outlives a restart";
+  EXPECT_EQ(std::get<ClaimReply>(*(*replies)[2]).jobs.size(), 1u);
+}
+
 // In version 7 a batch was a name that jobs had.
 TEST(SqliteMigration, BatchesOfVersion7AreOpen) {
   const TemporaryFolder folder;

@@ -38,6 +38,8 @@ inline constexpr auto table_rules = std::to_array<std::pair<const char*, const c
     {"closed batches that did not finish, and others that did",
      "SELECT * FROM batches b WHERE (finished_us IS NOT NULL) <> (closed AND NOT EXISTS (SELECT * "
      "FROM jobs j WHERE j.tenant = b.tenant AND j.batch = b.batch AND j.state < 2))"},
+    {"jobs that were set aside and have no batch",
+     "SELECT tenant, job FROM jobs WHERE start_us = 9223372036854775807 AND batch = ''"},
     {"leased jobs without their lease",
      "SELECT tenant, job, lease FROM jobs WHERE state = 1 EXCEPT "
      "SELECT tenant, job, lease FROM leases"},

@@ -155,7 +155,10 @@ class RandomOperations {
     return op;
   }
   Operation keep() {
-    switch (below(9)) {
+    switch (below(11)) {
+      case 9:
+      case 10:
+        return pause();
       case 8: {
         UpdateBatch op{who(), {batch(), below(3) == 0, {}}};
         op.change.metadata[below(2) == 0 ? "one" : "two"] = text();
@@ -181,6 +184,14 @@ class RandomOperations {
         return op;
       }
     }
+  }
+  // Resumes more often than it pauses, so that jobs go on.
+  Operation pause() {
+    const std::uint32_t what = below(4);
+    const std::string batch = what < 2 ? numbered("batch", below(2)) : "";
+    const std::string model = what == 2 ? (below(2) == 0 ? "*" : "model") : "";
+    if (below(3) == 0) return Pause{who(), batch, model};
+    return Resume{who(), batch, model, below(4)};
   }
   Operation question() {
     switch (below(10)) {

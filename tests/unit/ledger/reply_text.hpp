@@ -28,7 +28,7 @@ struct Printer {
     }
     for (const auto& s : r.shares)
       out << s.tokens << "/" << s.turns << s.exhausted << s.at_limit << " ";
-    out << r.turn << r.at_limit;
+    out << r.turn << r.at_limit << r.more;
     ends(r.ended);
   }
   void operator()(const RenewReply& r) {
@@ -83,13 +83,15 @@ struct Printer {
   void operator()(const GetJobReply& r) {
     out << int(r.state) << "," << r.attempts << "," << r.failures << r.suspect << "," << r.among
         << "," << r.incident << r.cancel_requested << r.stream << r.batch << r.custom_id << r.model
-        << r.kv << "," << r.number << "," << r.start_us.value_or(-1) << "," << r.submitted_us << ","
-        << r.lease.value_or(0) << r.engine;
+        << r.kv << "," << r.number << "," << int(r.paused) << r.start_us.value_or(-1) << ","
+        << r.submitted_us << "," << r.lease.value_or(0) << r.engine;
   }
   void operator()(const CountReply& r) {
     const JobCounts& c = r.counts;
     out << c.queued << "," << c.leased << "," << c.completed << "," << c.failed << ","
         << c.cancelled << "," << c.expired;
+    out << r.paused;
+    for (const auto& model : r.paused_models) out << " " << model;
     for (const auto& queue : r.suspects) {
       out << " " << queue.model << "/" << queue.kv << "/" << queue.alone << "/" << queue.jobs << "/"
           << queue.oldest_us;
@@ -98,8 +100,8 @@ struct Printer {
   void operator()(const ListJobsReply& r) {
     for (const JobInfo& j : r.answer.jobs) {
       out << j.job << "/" << j.batch << "/" << int(j.state) << "/" << j.priority << "/"
-          << j.attempts << "/" << j.failures << "/" << j.max_attempts << j.suspect << "/"
-          << j.submitted_us << "/" << j.not_before_us.value_or(-1) << "/"
+          << j.attempts << "/" << j.failures << "/" << j.max_attempts << j.suspect << j.paused
+          << "/" << j.submitted_us << "/" << j.not_before_us.value_or(-1) << "/"
           << j.deadline_us.value_or(-1) << "/" << j.ended_us.value_or(-1) << "/" << j.number << "/"
           << j.engine << "/" << (j.error ? j.error->text() : "") << " ";
     }
@@ -116,11 +118,12 @@ struct Printer {
   void batch(const BatchState& b) {
     const JobCounts& c = b.counts;
     out << b.batch << "/" << c.queued << "," << c.leased << "," << c.completed << "," << c.failed
-        << "," << c.cancelled << "," << c.expired << "/" << b.created_us << b.closed
+        << "," << c.cancelled << "," << c.expired << "/" << b.created_us << b.closed << b.paused
         << b.finished_us.value_or(-1) << "/" << b.number;
     for (const auto& [name, value] : b.metadata) out << name << "=" << value << ",";
     out << " ";
   }
+  void operator()(const PauseReply& r) { out << r.changed << r.more; }
   void operator()(const DropReply& r) {
     out << r.dropped << "," << r.not_failed << "," << r.unknown << r.more;
   }

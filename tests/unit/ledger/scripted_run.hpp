@@ -59,7 +59,8 @@ class ScriptedRun {
                    Append{tenant, "second", "j1", Body(std::size_t{20} * most_bytes, 'a')},
                    GetJob{tenant, "j1"}, ListTenants{}, ListStreams{tenant, ""}, Count{tenant, ""},
                    FindLapsed{0, {}, true}, ListJobs{tenant, {}}, ListBatches{tenant, {}},
-                   StartJobs{tenant}, DropJobs{tenant, {"j1"}, ""}});
+                   StartJobs{tenant}, DropJobs{tenant, {"j1"}, ""}, Pause{tenant, "", "rare"},
+                   Resume{tenant, "", "rare"}});
     // Then nearly everything goes, and the file shrinks.
     for (const std::string& who : RandomOperations::tenants()) {
       out.push_back({RemoveStream{who, "results"}, RemoveStream{who, "second"},

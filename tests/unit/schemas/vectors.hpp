@@ -299,6 +299,8 @@ inline std::vector<Envelope> envelopes() {
                      2,
                      2,
                      312.5}};
+  status.paused = true;
+  status.paused_models = {"smollm2"};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   const StreamState limited{"results",
@@ -372,6 +374,8 @@ inline std::vector<Envelope> envelopes() {
       {45, BatchesAnswer{{evening}, false}},
       {46, ChangeBatch{"evening", true, {{"owner", "me"}}}},
       {47, BatchChanged{evening}},
+      {48, ChangePause{"", "smollm2"}},
+      {48, PauseChanged{true}},
   };
 }
 
