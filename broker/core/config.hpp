@@ -62,6 +62,9 @@ struct CoreConfig : CoreTuning {
   std::uint32_t retain_ms = 1'000;  // interval of the passes that delete what is not
   std::uint32_t doorbell_ms = limits::doorbell_ms;
   std::uint32_t jobs_per_claim = limits::jobs_per_claim;
+  // The last jobs of a closed batch or of a tenant go out by their cost, and not in order, once
+  // they are as few as the engines could hold at once, and at most so many. 0: never.
+  std::uint32_t tail_jobs = 256;
 };
 
 // Counts of what happened since the start. BrokerServer::statistics returns them, and

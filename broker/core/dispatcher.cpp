@@ -123,6 +123,17 @@ std::uint32_t Dispatcher::wanted_jobs(const Engine& engine, ClaimFrom from) cons
   return std::min({share, room, config_.jobs_per_claim});
 }
 
+// What the engines of this model could hold at once.
+std::uint32_t Dispatcher::tail_jobs(const Engine& engine) const {
+  std::size_t held = 0;
+  for (const auto& [id, other] : engines_.all()) {
+    if (!other.peer || other.hung) continue;
+    if (other.profile.facts.model != engine.profile.facts.model) continue;
+    held += other.leases.size() + other.credit;
+  }
+  return static_cast<std::uint32_t>(std::min<std::size_t>(held, config_.tail_jobs));
+}
+
 // What every claim of an engine has in common.
 Claim Dispatcher::claim_for(const Engine& engine, ClaimFrom from) const {
   Claim claim;
@@ -132,6 +143,7 @@ Claim Dispatcher::claim_for(const Engine& engine, ClaimFrom from) const {
   claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
   claim.from = from;
   claim.max_jobs = wanted_jobs(engine, from);
+  if (from == ClaimFrom::jobs) claim.tail_jobs = tail_jobs(engine);
   return claim;
 }
 

@@ -6,6 +6,9 @@
 // jobs were queued. A tenant that holds as many leases as it may gets none until one of them has
 // ended.
 //
+// The last jobs of a closed batch or of a tenant go out by their cost, longest first, once they are
+// no more than the engines of a model could hold at once (broker/ledger/tails.hpp).
+//
 // An engine that holds nothing gets suspects first: one group of them, and then other jobs beside
 // it, unless the suspect has to run alone. An engine at work gets a group only where suspects have
 // waited for group_wait_ms, and never a second one beside the first. For a suspect that has to run
@@ -68,6 +71,7 @@ class Dispatcher {
   const std::string* next_tenant(const Engine& engine, ClaimFrom from) const;
   std::vector<const std::string*> waiting(const Engine& engine) const;
   std::uint32_t wanted_jobs(const Engine& engine, ClaimFrom from) const;
+  std::uint32_t tail_jobs(const Engine& engine) const;
   Claim claim_for(const Engine& engine, ClaimFrom from) const;
   void claim(Engine& engine, const std::string& tenant, ClaimFrom from);
   void claim_shared(Engine& engine, std::span<const std::string* const> tenants);

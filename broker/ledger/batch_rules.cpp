@@ -35,7 +35,8 @@ Transitions::Book& Transitions::book_of(const std::string& tenant, const std::st
   if (const auto own = changes_.find(key); own != changes_.end()) {
     for (std::size_t state = 0; state < jobs.size(); ++state) jobs[state] += own->second[state];
   }
-  Book book{records_.find_batch(tenant, batch), 0};
+  Book book{records_.find_batch(tenant, batch)};
+  book.queued = jobs[static_cast<std::size_t>(JobState::queued)];
   for (const JobState state : {JobState::queued, JobState::leased}) {
     book.open += jobs[static_cast<std::size_t>(state)];
   }
@@ -46,6 +47,10 @@ bool Transitions::is_closed(const std::string& tenant, const std::string& batch)
   if (batch.empty()) return false;
   const Book& book = book_of(tenant, batch);
   return book.record && book.record->closed;
+}
+
+bool Transitions::is_tail(const std::string& tenant, const std::string& batch, std::uint32_t most) {
+  return is_closed(tenant, batch) && book_of(tenant, batch).queued <= std::int64_t{most};
 }
 
 void Transitions::update_batch(const std::string& tenant, const BatchRecord& record) {

@@ -148,6 +148,9 @@ struct Claim {
   std::vector<std::string> kv{};                  // canonical names, each once
   std::uint64_t max_tokens = any_tokens;
   std::uint32_t max_leased = 0;  // of the tenant, by all engines; 0: no limit
+  // Where at most so many jobs are left of a closed batch or of the tenant, those that cost most
+  // come first (tails.hpp); 0: never.
+  std::uint32_t tail_jobs = 0;
   // Whether it may use the queues of its model and of "*". The rules close those that are paused.
   bool from_model = true, from_any = true;
 };

@@ -189,21 +189,28 @@ bool LedgerRules::hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, 
 }
 
 // Returns whether these are all jobs that the claim may have.
-bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
+bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply) {
   constexpr std::uint32_t page_jobs = 64;  // where the jobs of a paused batch come first
   const std::size_t most = reply.jobs.size() + op.max_jobs;
   Claim page = op;
+  bool exchanged = false;  // so what is left is not what was read
   for (std::size_t aside = 0; aside < claim_set_aside;) {
     const std::size_t aside_before = aside;
     auto found = records_.claimable(page, 0, transitions_.now_us());
     for (ClaimableJob& next : found) {
       if (set_aside_if_paused(next.job)) {
         ++aside;
-      } else if (reply.jobs.size() == most || !hand_out(std::move(next), op, room, reply)) {
-        return false;
+        continue;
       }
+      if (reply.jobs.size() == most) return false;
+      if (auto other = tails.instead_of(next.job, op)) {
+        exchanged = true;
+        next.body = records_.find_body(*other);
+        next.job = *std::move(other);
+      }
+      if (!hand_out(std::move(next), op, room, reply)) return false;
     }
-    if (aside == aside_before) return found.size() < page.max_jobs;
+    if (aside == aside_before) return found.size() < page.max_jobs && !exchanged;
     page.max_jobs = std::max(page_jobs, op.max_jobs);
   }
   reply.more = true;
@@ -211,7 +218,8 @@ bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply
 }
 
 // Hands out jobs of one tenant, at most as many as it may hold.
-LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, ClaimReply& reply) {
+LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, Tails& tails,
+                                        ClaimReply& reply) {
   Claim allowed = op;
   if (!open_queues(allowed)) return {true, false};
   const std::size_t before = reply.jobs.size();
@@ -220,7 +228,7 @@ LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, ClaimR
     const std::uint64_t left = op.max_leased - std::min<std::uint64_t>(leased, op.max_leased);
     allowed.max_jobs = static_cast<std::uint32_t>(std::min<std::uint64_t>(op.max_jobs, left));
   }
-  const bool all = op.from == ClaimFrom::jobs ? claim_jobs(allowed, room, reply)
+  const bool all = op.from == ClaimFrom::jobs ? claim_jobs(allowed, room, tails, reply)
                                               : claim_suspects(allowed, room, reply);
   const bool at_limit =
       allowed.max_jobs < op.max_jobs && reply.jobs.size() - before == allowed.max_jobs;
@@ -230,7 +238,8 @@ LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, ClaimR
 Result<Reply> LedgerRules::carry_out(const Claim& op) {
   ClaimReply reply;
   ClaimRoom room(op);
-  reply.at_limit = claim(op, room, reply).at_limit;
+  Tails tails(records_, transitions_, op.tenant);
+  reply.at_limit = claim(op, room, tails, reply).at_limit;
   return reply;
 }
 

@@ -15,6 +15,7 @@
 #include "broker/ledger/ledger.hpp"
 #include "broker/ledger/queues.hpp"
 #include "broker/ledger/records.hpp"
+#include "broker/ledger/tails.hpp"
 #include "broker/ledger/transitions.hpp"
 
 namespace millrace::broker {
@@ -89,8 +90,8 @@ class LedgerRules {
     bool all = false;       // the tenant has no more jobs that the claim may have
     bool at_limit = false;  // because it holds as many leases as it may
   };
-  Claimed claim(const Claim& op, ClaimRoom& room, ClaimReply& reply);
-  bool claim_jobs(const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  Claimed claim(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
+  bool claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
   bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
   bool open_queues(Claim& claim);
   bool set_aside_if_paused(JobRecord& job);

@@ -1,5 +1,6 @@
 // The rule of claims for several tenants.
 #include <algorithm>
+#include <map>
 
 #include "broker/ledger/ledger_rules.hpp"
 
@@ -66,6 +67,7 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
   ClaimReply reply;
   Turns turns(op, reply.shares);
   ClaimRoom room(op);
+  std::map<std::string, Tails> tails;  // by tenant
   while (!turns.done() && !room.full() && !reply.more && reply.jobs.size() < op.max_jobs &&
          records_.status()) {
     const TenantShare& share = op.shares[turns.at()];
@@ -75,7 +77,8 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
     own.max_leased = share.max_leased;
     own.max_jobs = op.max_jobs - static_cast<std::uint32_t>(reply.jobs.size());
     room.allow_tokens(own.max_tokens);
-    const Claimed claimed = claim(own, room, reply);
+    const auto its = tails.try_emplace(share.tenant, records_, transitions_, share.tenant).first;
+    const Claimed claimed = claim(own, room, its->second, reply);
     reply.shares[turns.at()].at_limit = claimed.at_limit;
     turns.took(room.tokens(), claimed.all);
   }

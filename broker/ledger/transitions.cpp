@@ -39,6 +39,7 @@ void Transitions::count(const JobRecord& job, std::int64_t change) {
     changes_[{job.tenant, job.batch}][state] += change;
     const auto book = books_.find({job.tenant, job.batch});
     if (book != books_.end() && !is_end(job.state)) book->second.open += change;
+    if (book != books_.end() && job.state == JobState::queued) book->second.queued += change;
   }
   if (const auto it = counts_.find(job.tenant); it != counts_.end()) it->second[state] += change;
 }

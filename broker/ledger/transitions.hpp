@@ -37,6 +37,8 @@ class Transitions {
   // ---- the job's batch
   bool is_closed(const std::string& tenant, const std::string& batch);
   bool is_paused(const std::string& tenant, const std::string& batch);
+  // Whether the batch is closed and has at most so many queued jobs.
+  bool is_tail(const std::string& tenant, const std::string& batch, std::uint32_t most);
   void reopen(const JobRecord& job);  // its batch has not finished
   // Finishes a batch that is closed and whose jobs have all ended. Returns the number of the entry
   // that tells it; 0 where the batch has not finished, or did before.
@@ -55,7 +57,8 @@ class Transitions {
  private:
   struct Book {  // of a batch, read once in a transaction
     std::optional<BatchRecord> record;
-    std::int64_t open = 0;  // jobs that have not ended
+    std::int64_t open = 0;    // jobs that have not ended
+    std::int64_t queued = 0;  // of these
   };
   Book& book_of(const std::string& tenant, const std::string& batch);
   void enqueue_if_started(const JobRecord& job);

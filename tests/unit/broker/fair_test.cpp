@@ -3,23 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 
 #include "broker/core/job_cost.hpp"
+#include "tests/unit/broker/stub_engine.hpp"
 #include "tests/unit/broker/world.hpp"
 
 namespace millrace::broker::testing {
 namespace {
-
-// A job that costs so many tokens.
-Body job_of(const std::string& id, std::uint32_t tokens, std::uint32_t priority = 2) {
-  Job job;
-  job.id = id;
-  job.priority = priority;
-  job.request.prompt = Tokens(8);
-  job.request.max_tokens = tokens - 8;
-  return encode_job(job);
-}
 
 // A client for each tenant, of the tenant's name, and one engine that serves all.
 struct Shared : World {
@@ -68,44 +58,6 @@ struct Shared : World {
 
  private:
   int submitted_ = 0;
-};
-
-// An engine with rows, of which each computes one job, and a few jobs beside them that wait. A job
-// takes as many steps as it generates tokens.
-class StubEngine {
- public:
-  StubEngine(World& world, std::uint32_t rows) : world_(world), rows_(rows) {
-    world_.join_engine("engine", rows + rows / 2);
-  }
-  // Makes a step. Returns the jobs that ended.
-  std::vector<std::string> step() {
-    for (const Lease& lease : world_.leases("engine")) {
-      const auto tokens = decode_job(lease.body)->job.request.max_tokens.value_or(1);
-      held_.push_back({lease.lease, lease.job, tokens});
-    }
-    std::vector<std::string> ended;
-    Ends ends;
-    for (std::size_t i = 0; i < std::min<std::size_t>(rows_, held_.size()); ++i) {
-      if (--held_[i].steps > 0) continue;
-      ended.push_back(held_[i].job);
-      ends.ends.push_back(completed(held_[i].lease));
-    }
-    std::erase_if(held_, [](const Held& held) { return held.steps == 0; });
-    if (!ends.ends.empty()) world_.say(World::engine("engine"), std::move(ends), 3);
-    const auto held = static_cast<std::uint32_t>(held_.size());
-    world_.say(World::engine("engine"), Ready{rows_ + rows_ / 2 - held});
-    return ended;
-  }
-
- private:
-  struct Held {
-    LeaseId lease = 0;
-    std::string job;
-    std::uint32_t steps = 0;
-  };
-  World& world_;
-  std::uint32_t rows_;
-  std::deque<Held> held_;
 };
 
 int steps_until_ended(StubEngine& engine, char tenant, int jobs) {
@@ -268,6 +220,7 @@ TEST(TenantLeases, ThatExpireOrComeBackMakeRoom) {
   job.id = "due";
   job.deadline_us = world.unix_us + 2'000'000;
   job.request.prompt = "x";
+  job.request.max_tokens = 200;  // the longest, so the first of so few
   world.say(World::client("a"), Submit{{encode_job(job)}}, 7);
   world.submit_as("a", 2, 100);
   world.join_engine("engine", 3);

@@ -81,6 +81,15 @@ class Inspection {
     wrong_.push_back("a mixture of the states before and after a commit");
   }
 
+  static void resume_all(Ledger& ledger, const std::string& who) {
+    std::vector<Operation> resumes;
+    for (const std::string& batch : RandomOperations::batches()) {  // "" is the tenant
+      resumes.emplace_back(Resume{who, batch, ""});
+    }
+    for (const char* model : {"model", "*"}) resumes.emplace_back(Resume{who, "", model});
+    (void)ledger.apply(resumes, start_us);
+  }
+
   // Whatever is queued can be handed out, whole and under a new lease, and ended.
   void goes_on(Ledger& ledger) {
     const auto ask = [&](const Operation& op) { return ask_all(ledger, {op}).front(); };
@@ -90,6 +99,7 @@ class Inspection {
     for (const auto& lease : std::get<FindLapsedReply>(*live).leases) held.push_back(lease.lease);
     (void)ask(GiveBack{held, Blame::none, ""});
     for (const std::string& who : RandomOperations::tenants()) {
+      resume_all(ledger, who);
       (void)ledger.apply(std::vector<Operation>{StartJobs{who}}, start_us + 1'000'000'000);
       for (const ClaimFrom from : {ClaimFrom::jobs, ClaimFrom::suspects}) {
         for (const char* model : {"model", "rare"}) {

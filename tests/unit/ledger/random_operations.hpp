@@ -132,6 +132,7 @@ class RandomOperations {
     if (below(4) == 0) op.max_leased = 1 + below(4);
     if (below(2) == 0) op.kv.push_back("r5/r3");
     if (below(2) == 0) op.kv.push_back("f16/f16");
+    if (below(2) == 0) op.tail_jobs = 1 + below(30);
     if (below(3) != 0) return op;
     ClaimShared shared{std::move(op)};
     shared.from = ClaimFrom::jobs;

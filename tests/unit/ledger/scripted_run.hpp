@@ -61,6 +61,9 @@ class ScriptedRun {
                    FindLapsed{0, {}, true}, ListJobs{tenant, {}}, ListBatches{tenant, {}},
                    StartJobs{tenant}, DropJobs{tenant, {"j1"}, ""}, Pause{tenant, "", "rare"},
                    Resume{tenant, "", "rare"}});
+    for (const std::string& batch : RandomOperations::batches()) {
+      out.push_back({UpdateBatch{tenant, {batch, false, {}}}});
+    }
     // Then nearly everything goes, and the file shrinks.
     for (const std::string& who : RandomOperations::tenants()) {
       out.push_back({RemoveStream{who, "results"}, RemoveStream{who, "second"},

@@ -1,0 +1,77 @@
+#include "broker/ledger/tails.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "broker/ledger/queues.hpp"
+
+namespace millrace::broker {
+
+// Whether the claim could hand out this queued job.
+bool Tails::may_take(const JobRecord& job, const Claim& claim) {
+  if (job.start_us || job.suspicion) return false;
+  if (job.deadline_us && *job.deadline_us <= transitions_.now_us()) return false;
+  if (transitions_.is_paused(job.tenant, job.batch)) return false;
+  return std::ranges::any_of(queues_of(claim), [&](const QueueName& queue) {
+    return *queue.model == job.model && *queue.kv == job.kv;
+  });
+}
+
+std::vector<JobRecord> Tails::queued_of_tenant(const Claim& claim) {
+  std::vector<JobRecord> out;
+  for (const QueueName& queue : queues_of(claim)) {
+    for (const QueuedJob& queued :
+         records_.queued_jobs({tenant_, 0, *queue.model, *queue.kv}, {}, claim.tail_jobs)) {
+      if (auto job = records_.find_job(tenant_, queued.job)) out.push_back(*std::move(job));
+    }
+  }
+  return out;
+}
+
+std::vector<JobRecord> Tails::queued_of_batch(const std::string& batch, const Claim& claim) {
+  std::vector<JobRecord> out;
+  for (const BatchJob& queued :
+       records_.jobs_of_batch({tenant_, batch, JobState::queued, 0, claim.tail_jobs})) {
+    if (auto job = records_.find_job(tenant_, queued.job)) out.push_back(*std::move(job));
+  }
+  return out;
+}
+
+// Decided once, so that the places of one claim are those of one tail.
+bool Tails::is_tenant_tail(const Claim& claim) {
+  if (!tenant_tail_) {
+    tenant_tail_ = transitions_.count_of(tenant_, JobState::queued) <= claim.tail_jobs;
+  }
+  return *tenant_tail_;
+}
+
+Tails::Pool& Tails::pool_of(const JobRecord& place, const Claim& claim) {
+  const bool of_tenant = is_tenant_tail(claim);
+  const auto [it, fresh] =
+      pools_.try_emplace({of_tenant ? std::string() : place.batch, place.priority});
+  Pool& pool = it->second;
+  if (!fresh) return pool;
+  pool.tail = of_tenant || transitions_.is_tail(tenant_, place.batch, claim.tail_jobs);
+  if (!pool.tail) return pool;
+  pool.jobs = of_tenant ? queued_of_tenant(claim) : queued_of_batch(place.batch, claim);
+  if (of_tenant) pool.below = place.sequence + claim.tail_jobs;
+  std::erase_if(pool.jobs, [&](const JobRecord& job) {
+    return job.priority != place.priority || job.sequence >= pool.below || !may_take(job, claim);
+  });
+  std::ranges::sort(pool.jobs, [](const JobRecord& a, const JobRecord& b) {
+    return std::tuple(a.cost_tokens, b.sequence) < std::tuple(b.cost_tokens, a.sequence);
+  });
+  return pool;
+}
+
+std::optional<JobRecord> Tails::instead_of(const JobRecord& place, const Claim& claim) {
+  if (claim.tail_jobs == 0) return std::nullopt;
+  Pool& pool = pool_of(place, claim);
+  if (!pool.tail || place.sequence >= pool.below || pool.jobs.empty()) return std::nullopt;
+  JobRecord next = std::move(pool.jobs.back());
+  pool.jobs.pop_back();
+  if (next.sequence == place.sequence) return std::nullopt;
+  return next;
+}
+
+}  // namespace millrace::broker
