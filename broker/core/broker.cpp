@@ -27,7 +27,9 @@ Broker::Broker(CoreConfig config)
       reclaimer_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
       engines_(out_, config_, table_, sessions_, models_, dispatcher_, reclaimer_, doorbell_),
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
-                   [this](const std::string& tenant) { dispatcher_.work_arrived(tenant); }),
+                   [this](const std::string& tenant, std::uint64_t jobs) {
+                     dispatcher_.work_arrived(tenant, jobs);
+                   }),
       readers_(out_, sessions_),
       requests_(out_, sessions_, table_),
       job_requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "broker/core/speed_share.hpp"
+
 namespace millrace::broker {
 namespace {
 
@@ -13,16 +15,21 @@ bool serves_any(const Engine& engine, const std::vector<SuspectQueue>& queues) {
 
 }  // namespace
 
-void Dispatcher::work_arrived(const std::string& tenant) {
+void Dispatcher::work_arrived(const std::string& tenant, std::optional<std::uint64_t> jobs) {
   Queues& queues = queues_[tenant];
   ++queues.work;
   queues.at_limit = false;
+  if (queues.queued && jobs) {
+    *queues.queued += *jobs;
+  } else {
+    queues.queued.reset();
+  }
   offer_all();
 }
 
 void Dispatcher::lease_ended(const std::string& tenant) {
   const auto found = queues_.find(tenant);
-  if (found != queues_.end() && found->second.at_limit) work_arrived(tenant);
+  if (found != queues_.end() && found->second.at_limit) work_arrived(tenant, 0);
 }
 
 void Dispatcher::suspects_arrived(const std::string& tenant) {
@@ -103,21 +110,77 @@ void Dispatcher::offer(Engine& engine) {
     if (tenant != nullptr) return claim(engine, *tenant, ClaimFrom::groups);
   }
   const auto tenants = waiting(engine);
+  if (tenants.empty() || wanted_jobs(engine, ClaimFrom::jobs) == 0) return;
   if (tenants.size() == 1) return claim(engine, *tenants.front(), ClaimFrom::jobs);
-  if (tenants.size() > 1) claim_shared(engine, tenants);
+  claim_shared(engine, tenants);
 }
 
+// The jobs of the tenants that may have some for the engine; none: it is not known how many.
+std::optional<std::uint64_t> Dispatcher::queued_for(const Engine& engine) const {
+  std::uint64_t jobs = 0;
+  for (const std::string* tenant : waiting(engine)) {
+    const auto& queued = queues_.at(*tenant).queued;
+    if (!queued) return std::nullopt;
+    jobs += *queued;
+  }
+  return jobs;
+}
+
+// Whether the other one could run whatever this one could, now or when its jobs have ended.
+bool Dispatcher::shares_with(const Engine& engine, const Engine& other) const {
+  const bool busy = other.claiming || !other.leases.empty();
+  return &other != &engine && other.peer && !other.hung && !other.reserved && !other.exclusive() &&
+         (busy || can_claim(other)) && other.works_for(engine.tenant) &&
+         other.profile.facts.model == engine.profile.facts.model &&
+         std::ranges::all_of(engine.kv_names,
+                             [&](const std::string& kv) { return other.runs(kv); });
+}
+
+// Engines that want work at the same time share it, so that none takes all of a short queue.
+std::uint32_t Dispatcher::share_in_turn(const Engine& engine) const {
+  const auto rivals =
+      std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
+        return item.second.profile.facts.model == engine.profile.facts.model &&
+               can_claim(item.second) && !waiting(item.second).empty();
+      });
+  const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
+  return (engine.credit + sharing - 1) / sharing;
+}
+
+// None: it is alone, or what is queued or how fast an engine is is not known.
+std::optional<std::uint32_t> Dispatcher::share_by_speed(const Engine& engine) const {
+  auto queued = queued_for(engine);
+  double tokens = static_cast<double>(engine.held_tokens);
+  std::size_t jobs = engine.leases.size();
+  std::vector<const Engine*> others;
+  for (const auto& [id, other] : engines_.all()) {
+    if (!shares_with(engine, other)) continue;
+    others.push_back(&other);
+    tokens += static_cast<double>(other.held_tokens);
+    jobs += other.leases.size();
+    if (queued) *queued -= std::min<std::uint64_t>(*queued, other.asked_jobs);
+  }
+  const double per_job =
+      tokens > 0 ? tokens / static_cast<double>(jobs) : engine.speed.tokens_per_job();
+  if (others.empty() || !queued || per_job <= 0) return std::nullopt;
+  const auto load = [&](const Engine& one) {
+    return EngineLoad{one.speed.tokens_per_second(),
+                      static_cast<double>(one.held_tokens) + one.asked_jobs * per_job,
+                      one.speed.rows(), can_claim(one) && !waiting(one).empty()};
+  };
+  std::vector<EngineLoad> loads;
+  for (const Engine* other : others) loads.push_back(load(*other));
+  const EngineLoad own = load(engine);
+  const auto unknown = [](const EngineLoad& one) { return one.tokens_per_second <= 0; };
+  if (unknown(own) || std::ranges::any_of(loads, unknown)) return std::nullopt;
+  return jobs_by_speed(own, loads, *queued, per_job, engine.credit);
+}
+
+// 0: the others will end sooner whatever it could take.
 std::uint32_t Dispatcher::wanted_jobs(const Engine& engine, ClaimFrom from) const {
   std::uint32_t share = engine.credit;
   if (from == ClaimFrom::jobs) {
-    // Engines that want work at the same time share it, so that none takes all of a short queue.
-    const auto rivals =
-        std::count_if(engines_.all().begin(), engines_.all().end(), [&](const auto& item) {
-          return item.second.profile.facts.model == engine.profile.facts.model &&
-                 can_claim(item.second) && !waiting(item.second).empty();
-        });
-    const auto sharing = static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(rivals, 1));
-    share = (engine.credit + sharing - 1) / sharing;
+    share = std::min(share, share_by_speed(engine).value_or(share_in_turn(engine)));
   }
   const auto room = limits::leases_per_engine - static_cast<std::uint32_t>(engine.leases.size());
   return std::min({share, room, config_.jobs_per_claim});
@@ -152,6 +215,7 @@ void Dispatcher::claim(Engine& engine, const std::string& tenant, ClaimFrom from
   claim.tenant = tenant;
   claim.max_leased = limits_of(config_.tenants, tenant).leases;
   engine.claimed_last = tenant;
+  engine.asked_jobs = claim.max_jobs;
   const Queues& queues = queues_[tenant];
   ask(engine,
       {engine.id, from, {{tenant, from == ClaimFrom::jobs ? queues.work : queues.suspects}}},
@@ -167,6 +231,7 @@ void Dispatcher::claim_shared(Engine& engine, std::span<const std::string* const
   for (const TenantShare& share : claim.shares) {
     search.tenants.push_back({share.tenant, queues_[share.tenant].work});
   }
+  engine.asked_jobs = claim.max_jobs;
   ask(engine, std::move(search), std::move(claim));
 }
 
@@ -183,6 +248,7 @@ void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
   // An engine that was forgotten and came back has claims of its own by now.
   if (engine != nullptr && engine->entry != search.entry) engine = nullptr;
   if (engine != nullptr) engine->claiming = false;
+  if (engine != nullptr) engine->asked_jobs = 0;
   auto* got = reply_as<ClaimReply>(reply);
   if (got == nullptr) {
     // The next sweep raises the generations and so claims again.
@@ -207,7 +273,11 @@ void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* eng
     const bool shared = search.share != nullptr;
     const bool at_limit = shared ? got.shares[i].at_limit : got.at_limit;
     const bool nothing = shared ? got.shares[i].exhausted : got.jobs.empty() && !got.more;
-    queues_[tenant].at_limit = at_limit;
+    Queues& queues = queues_[tenant];
+    queues.at_limit = at_limit;
+    if (search.from == ClaimFrom::jobs && queues.work == generation) {
+      queues.queued = shared ? got.shares[i].queued : got.queued;
+    }
     if (engine == nullptr || at_limit || !nothing) continue;
     Engine::Searched& seen = engine->searched[tenant];
     (search.from == ClaimFrom::jobs       ? seen.work
@@ -218,6 +288,7 @@ void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* eng
 
 void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
   const auto now = out_.now().mono_us;
+  engine.speed.pass_time(now, engine.leases.size());
   if (engine.leases.empty()) engine.progress_us = now;
   engine.credit -= std::min(engine.credit, static_cast<std::uint32_t>(jobs.size()));
   out_.counters().handed_out += jobs.size();
@@ -232,6 +303,7 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
     held.suspect = job.suspect;
     held.alone = job.alone;
     held.seen_us = now;
+    held.cost_tokens = job.cost_tokens;
     engines_.hold(engine, job.lease, std::move(held));
     message.leases.push_back({job.lease, std::move(job.job), job.attempt, job.alone,
                               job.submitted_us, std::move(job.body)});
@@ -278,8 +350,10 @@ void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
   }
   reserve_one(std::move(overdue));
   for (const TenantInfo& tenant : tenants) {
-    if (tenant.queued == 0) continue;
+    if (tenant.queued == 0 && !queues_.contains(tenant.tenant)) continue;
     Queues& queues = queues_[tenant.tenant];
+    queues.queued = tenant.queued;
+    if (tenant.queued == 0) continue;
     ++queues.work;
     queues.at_limit = false;  // leases may have ended at another broker
   }

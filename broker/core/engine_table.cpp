@@ -52,7 +52,9 @@ void EngineTable::disconnect(const Peer& peer) {
 }
 
 void EngineTable::hold(Engine& engine, LeaseId lease, HeldLease held) {
-  engine.leases[lease] = std::move(held);
+  HeldLease& kept = engine.leases[lease];
+  engine.held_tokens += held.cost_tokens - kept.cost_tokens;
+  kept = std::move(held);
   holders_[lease] = engine.id;
 }
 
@@ -66,6 +68,7 @@ std::optional<HeldLease> EngineTable::drop(LeaseId lease) {
   if (engine == nullptr) return std::nullopt;
   const auto found = engine->leases.find(lease);
   auto held = std::move(found->second);
+  engine->held_tokens -= held.cost_tokens;
   engine->leases.erase(found);
   holders_.erase(lease);
   return held;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "broker/core/engine_speed.hpp"
 #include "broker/core/events.hpp"
 #include "schemas/messages.hpp"
 
@@ -19,12 +20,13 @@ namespace millrace::broker {
 struct HeldLease {
   std::string tenant, job, custom_id, stream;  // empty: handed out by another broker
   std::uint32_t attempt = 0;
-  bool suspect = false;      // the job was handed out as a suspect
-  bool alone = false;        // the engine may run nothing else meanwhile
-  bool waiting = false;      // the engine said that it has not begun the job
-  bool cancelled = false;    // the engine was told that the job is cancelled
-  std::int64_t seen_us = 0;  // time of the hand-out, or of the last heartbeat that listed it
-  bool listed = false;       // the last heartbeat listed it
+  bool suspect = false;           // the job was handed out as a suspect
+  bool alone = false;             // the engine may run nothing else meanwhile
+  bool waiting = false;           // the engine said that it has not begun the job
+  bool cancelled = false;         // the engine was told that the job is cancelled
+  std::int64_t seen_us = 0;       // time of the hand-out, or of the last heartbeat that listed it
+  bool listed = false;            // the last heartbeat listed it
+  std::uint64_t cost_tokens = 0;  // 0: handed out by another broker
 };
 
 struct Engine {
@@ -39,16 +41,19 @@ struct Engine {
   bool joined = false;       // it has said hello to this broker
   std::uint32_t credit = 0;
   std::map<LeaseId, HeldLease> leases;
+  std::uint64_t held_tokens = 0;  // of their costs
+  EngineSpeed speed;
   std::int64_t heard_us = 0;
   std::int64_t beat_us = 0;      // time of its last heartbeat
   std::int64_t progress_us = 0;  // when its counts last grew, or when it last held no lease
   std::uint64_t steps = 0, tokens = 0;
   std::int64_t tokens_us = 0;  // time of the heartbeat that gave `tokens`
   double tokens_per_second = 0;
-  std::uint32_t rows = 0;  // of the step that ran at its last heartbeat
-  bool claiming = false;   // a claim for it waits for the ledger's reply
-  bool hung = false;       // it gets no job until it makes a step
-  bool reserved = false;   // it finishes its jobs and then takes a suspect alone
+  std::uint32_t rows = 0;        // of the step that ran at its last heartbeat
+  bool claiming = false;         // a claim for it waits for the ledger's reply
+  std::uint32_t asked_jobs = 0;  // that this claim may bring
+  bool hung = false;             // it gets no job until it makes a step
+  bool reserved = false;         // it finishes its jobs and then takes a suspect alone
   // What its claims found empty, by tenant: see Dispatcher.
   struct Searched {
     std::uint64_t work = 0, suspects = 0, groups = 0;

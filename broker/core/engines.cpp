@@ -66,6 +66,7 @@ void Engines::progress(Engine& engine, const Heartbeat& heartbeat) {
   if (moved) engine.hung = false;
   engine.steps = heartbeat.steps;
   engine.rows = heartbeat.rows;
+  engine.speed.computes(heartbeat.rows);
   const auto since_us = now - engine.tokens_us;
   if (heartbeat.tokens < engine.tokens || engine.tokens_us == 0) {
     engine.tokens_per_second = 0;
@@ -175,6 +176,7 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
   std::vector<LeaseId> leases;
   std::vector<Operation> operations;
   engine.progress_us = out_.now().mono_us;
+  engine.speed.pass_time(out_.now().mono_us, engine.leases.size());
   for (auto& end : ends.ends) {
     const auto lease = end.lease;
     if (committed_.contains({engine.id, lease})) {
@@ -183,7 +185,9 @@ void Engines::ends(Engine& engine, std::uint64_t id, Ends ends) {
     }
     if (finishing_.contains({engine.id, lease}))
       continue;  // sent twice: the commit of the first answers it
-    if (table_.holder(lease) == &engine) table_.drop(lease);
+    if (table_.holder(lease) == &engine) {
+      engine.speed.ended(table_.drop(lease)->cost_tokens);
+    }
     auto checked = finish_of(std::move(end), engine.id);
     if (!checked.sound) {
       out_.note(NoteLevel::warning, "engine " + engine.label() +

@@ -239,7 +239,7 @@ void Submissions::drain() {
 }
 
 void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies) {
-  bool queued = false;
+  std::uint64_t queued = 0;
   const Error* full = nullptr;
   for (std::size_t k = 0; k < asked.size(); ++k) {
     auto& answer = pending.answers[asked[k]];
@@ -248,7 +248,7 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       answer.known = reply->known;
       answer.state = reply->state;
       ++(reply->known ? out_.counters().known : out_.counters().submitted);
-      queued = queued || !reply->known;
+      queued += !reply->known;
     } else {
       answer.error = reply_error(replies[k]);
     }
@@ -258,8 +258,8 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       pending.items[asked[k]].operation.reset();
     }
   }
-  tell_room(full, queued);
-  if (queued) on_queued_(pending.asker.tenant);
+  tell_room(full, queued > 0);
+  if (queued > 0) on_queued_(pending.asker.tenant, queued);
 }
 
 // Logs that there is no room, and that there is again: not each refusal.

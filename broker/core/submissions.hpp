@@ -29,7 +29,7 @@ class Submissions {
  public:
   Submissions(Outbox& out, const CoreConfig& config, Sessions& sessions, Models& models,
               const EngineTable& engines, Doorbell& doorbell,
-              std::function<void(const std::string& tenant)> on_queued)
+              std::function<void(const std::string& tenant, std::uint64_t jobs)> on_queued)
       : out_(out),
         config_(config),
         sessions_(sessions),
@@ -69,7 +69,7 @@ class Submissions {
   Models& models_;
   const EngineTable& engines_;
   Doorbell& doorbell_;
-  std::function<void(const std::string& tenant)> on_queued_;
+  std::function<void(const std::string& tenant, std::uint64_t jobs)> on_queued_;
   std::uint64_t jobs_ = 0, bytes_ = 0;  // of messages that are not yet answered, and rejections
   std::vector<std::shared_ptr<Pending>> kept_;
   std::int64_t kept_us_ = 0;  // when the first of them was kept

@@ -183,15 +183,19 @@ struct ClaimedJob {
 };
 struct TakenShare {
   std::uint64_t tokens = 0;
-  std::int64_t turns = 0;  // that it began
-  bool exhausted = false;  // the tenant has no more jobs that the claim may have
-  bool at_limit = false;   // as in ClaimReply
+  std::int64_t turns = 0;    // that it began
+  bool exhausted = false;    // the tenant has no more jobs that the claim may have
+  bool at_limit = false;     // as in ClaimReply
+  std::uint64_t queued = 0;  // as in ClaimReply
 };
 struct ClaimReply {
   std::vector<ClaimedJob> jobs;
   std::vector<TakenShare> shares{};  // of ClaimShared, in its order
   std::size_t turn = 0;              // the share whose turn it is now
   bool at_limit = false;             // max_leased allows the tenant no more leases
+  // Jobs that the tenant has queued now, those included that this claim may not have; 0 where all
+  // its jobs are paused.
+  std::uint64_t queued = 0;
   bool more = false;  // the claim ended with a set-aside job: claim again, also where it has none
   std::vector<FinishReply> ended;  // jobs whose stored body is damaged: failed, ledger_corrupt
 };

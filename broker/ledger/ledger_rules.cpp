@@ -221,7 +221,7 @@ bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, Cla
 LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, Tails& tails,
                                         ClaimReply& reply) {
   Claim allowed = op;
-  if (!open_queues(allowed)) return {true, false};
+  if (!open_queues(allowed)) return {true, false, 0};
   const std::size_t before = reply.jobs.size();
   if (op.max_leased != 0) {
     const std::uint64_t leased = transitions_.count_of(op.tenant, JobState::leased);
@@ -232,14 +232,16 @@ LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, Tails&
                                               : claim_suspects(allowed, room, reply);
   const bool at_limit =
       allowed.max_jobs < op.max_jobs && reply.jobs.size() - before == allowed.max_jobs;
-  return {all || at_limit, at_limit};
+  return {all || at_limit, at_limit, transitions_.count_of(op.tenant, JobState::queued)};
 }
 
 Result<Reply> LedgerRules::carry_out(const Claim& op) {
   ClaimReply reply;
   ClaimRoom room(op);
   Tails tails(records_, transitions_, op.tenant);
-  reply.at_limit = claim(op, room, tails, reply).at_limit;
+  const Claimed claimed = claim(op, room, tails, reply);
+  reply.at_limit = claimed.at_limit;
+  reply.queued = claimed.queued;
   return reply;
 }
 

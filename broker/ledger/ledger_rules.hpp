@@ -87,8 +87,9 @@ class LedgerRules {
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);
   struct Claimed {
-    bool all = false;       // the tenant has no more jobs that the claim may have
-    bool at_limit = false;  // because it holds as many leases as it may
+    bool all = false;          // the tenant has no more jobs that the claim may have
+    bool at_limit = false;     // because it holds as many leases as it may
+    std::uint64_t queued = 0;  // its jobs that are left
   };
   Claimed claim(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
   bool claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);

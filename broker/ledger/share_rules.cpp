@@ -80,6 +80,7 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
     const auto its = tails.try_emplace(share.tenant, records_, transitions_, share.tenant).first;
     const Claimed claimed = claim(own, room, its->second, reply);
     reply.shares[turns.at()].at_limit = claimed.at_limit;
+    reply.shares[turns.at()].queued = claimed.queued;
     turns.took(room.tokens(), claimed.all);
   }
   reply.turn = turns.at();

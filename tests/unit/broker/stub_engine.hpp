@@ -45,15 +45,20 @@ class StubEngine {
       ends.ends.push_back(completed(held_[i].lease));
     }
     std::erase_if(held_, [](const Held& held) { return held.steps == 0; });
+    ++steps_;
     if (!ends.ends.empty()) world_.say(World::engine(name_), std::move(ends), 3);
     const auto held = static_cast<std::uint32_t>(held_.size());
     world_.say(World::engine(name_), Ready{rows_ + rows_ / 2 - held});
     return ended;
   }
-  std::vector<LeaseId> leases() const {
-    std::vector<LeaseId> out;
-    for (const Held& held : held_) out.push_back(held.lease);
-    return out;
+  void beat() {
+    Heartbeat beat;
+    for (const Held& held : held_) beat.leases.push_back(held.lease);
+    const auto held = static_cast<std::uint32_t>(held_.size());
+    beat.steps = steps_;
+    beat.rows = std::min(rows_, held);
+    beat.credit = rows_ + rows_ / 2 - held;
+    world_.say(World::engine(name_), std::move(beat), 9);
   }
 
  private:
@@ -66,6 +71,7 @@ class StubEngine {
   std::uint32_t rows_;
   std::string name_;
   std::deque<Held> held_;
+  std::uint64_t steps_ = 0;
 };
 
 }  // namespace millrace::broker::testing

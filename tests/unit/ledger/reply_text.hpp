@@ -27,8 +27,8 @@ struct Printer {
           << j.custom_id << "/" << j.stream << "/" << j.cost_tokens << " ";
     }
     for (const auto& s : r.shares)
-      out << s.tokens << "/" << s.turns << s.exhausted << s.at_limit << " ";
-    out << r.turn << r.at_limit << r.more;
+      out << s.tokens << "/" << s.turns << s.exhausted << s.at_limit << s.queued << " ";
+    out << r.turn << r.at_limit << r.more << r.queued;
     ends(r.ended);
   }
   void operator()(const RenewReply& r) {
