@@ -83,6 +83,7 @@ inline constexpr std::uint32_t sessions_per_tenant = 1024;
 inline constexpr std::uint32_t leases_per_engine = 1024;
 inline constexpr std::uint32_t engines = 1'000;
 inline constexpr std::uint32_t kv_policies_per_engine = 16;
+inline constexpr std::uint32_t prefixes_per_engine = 256;  // that a heartbeat announces
 inline constexpr std::uint32_t capabilities = 64;       // of a hello
 inline constexpr std::uint64_t hello_bytes = 64 * KiB;  // the broker keeps most of a hello
 inline constexpr std::uint64_t queued_jobs = 50'000'000;
