@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,6 +66,7 @@ struct SubmitJob {
   // timed_job_hash, for that with jobs of version 2; empty: the same as `hash`.
   std::string timed_hash{};
   std::optional<std::int64_t> not_before_us{};  // it is in no queue before
+  std::uint64_t prefix = 0;  // names what its prompt begins with; 0: nothing that matters
 };
 struct SubmitReply {
   bool known = false;
@@ -130,8 +132,25 @@ constexpr bool runs_alone(std::uint32_t among) {
   return among < smallest_group;
 }
 
+// Which beginnings of prompts engines hold, by SubmitJob::prefix. Both lists are sorted.
+struct HeldPrefixes {
+  std::vector<std::uint64_t> own;                           // the engine that claims
+  std::shared_ptr<const std::vector<std::uint64_t>> any{};  // any engine of its model; null: none
+
+  void take(std::uint64_t prefix) {  // the engine that claims will hold it
+    const auto at = std::ranges::lower_bound(own, prefix);
+    if (prefix != 0 && (at == own.end() || *at != prefix)) own.insert(at, prefix);
+  }
+  bool by_own(std::uint64_t prefix) const { return std::ranges::binary_search(own, prefix); }
+  bool by_any(std::uint64_t prefix) const {
+    return any != nullptr && std::ranges::binary_search(*any, prefix);
+  }
+};
+
 // Hands out queued jobs of model `model` or "*" that want no KV policy or one of `kv`: lowest
-// priority number first, then in order of submission. A claim of suspects hands out jobs of one
+// priority number first, then in order of submission, except that jobs whose prompts begin alike
+// go to an engine that holds this beginning, within bounds (claim_order.hpp). A claim of suspects
+// keeps the order, and hands out jobs of one
 // incident only. Jobs past their deadline are skipped (see ExpireJobs). It ends with the job whose
 // cost makes the sum reach max_tokens, and where the tenant has max_leased jobs leased.
 inline constexpr std::uint64_t any_tokens = UINT64_MAX;
@@ -144,6 +163,7 @@ struct Claim {
   std::vector<std::string> kv{};                  // canonical names, each once
   std::uint64_t max_tokens = any_tokens;
   std::uint32_t max_leased = 0;  // of the tenant, by all engines; 0: no limit
+  HeldPrefixes prefixes{};
 };
 // What a tenant may take in its turns of a claim.
 struct TenantShare {
@@ -171,6 +191,7 @@ struct ClaimedJob {
   Body body;
   std::string custom_id{}, stream{};
   std::uint64_t cost_tokens = 1;
+  std::uint64_t prefix = 0;  // as in SubmitJob
 };
 struct TakenShare {
   std::uint64_t tokens = 0;

@@ -66,15 +66,19 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
   ClaimReply reply;
   Turns turns(op, reply.shares);
   ClaimRoom room(op);
+  Claim own = op;
   while (!turns.done() && !room.full() && reply.jobs.size() < op.max_jobs && records_.status()) {
     const TenantShare& share = op.shares[turns.at()];
-    Claim own = op;
     own.tenant = share.tenant;
     own.max_tokens = static_cast<std::uint64_t>(turns.tokens());
     own.max_leased = share.max_leased;
     own.max_jobs = op.max_jobs - static_cast<std::uint32_t>(reply.jobs.size());
     room.allow_tokens(own.max_tokens);
+    const std::size_t before = reply.jobs.size();
     const Claimed claimed = claim(own, room, reply);
+    for (std::size_t i = before; i < reply.jobs.size(); ++i) {
+      own.prefixes.take(reply.jobs[i].prefix);
+    }
     reply.shares[turns.at()].at_limit = claimed.at_limit;
     turns.took(room.tokens(), claimed.all);
   }

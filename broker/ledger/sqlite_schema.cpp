@@ -178,6 +178,14 @@ Status create_version_8(Database& database, const MigrationInput&) {
       "WHERE batch <> '' GROUP BY tenant, batch;");
 }
 
+// Version 9 names what a prompt begins with. Jobs from before have no number: they are handed out
+// in the order of their queue.
+Status create_version_9(Database& database, const MigrationInput&) {
+  return database.execute(
+      "ALTER TABLE jobs ADD COLUMN prefix INTEGER NOT NULL DEFAULT 0;"
+      "ALTER TABLE queue ADD COLUMN prefix INTEGER NOT NULL DEFAULT 0;");
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -199,7 +207,7 @@ Status check_results(Database& database, int found) {
 using Migration = Status (*)(Database&, const MigrationInput&);
 constexpr auto migrations = std::to_array<Migration>(
     {create_version_1, create_version_2, create_version_3, create_version_4, create_version_5,
-     create_version_6, create_version_7, create_version_8});
+     create_version_6, create_version_7, create_version_8, create_version_9});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

@@ -9,7 +9,7 @@
 
 namespace millrace::broker {
 
-inline constexpr int ledger_version = 8;               // PRAGMA user_version
+inline constexpr int ledger_version = 9;               // PRAGMA user_version
 inline constexpr int ledger_application = 0x4d4c5243;  // PRAGMA application_id, "MLRC"
 
 // The settings that durability depends on. Only the test of crash points, which must notice weaker

@@ -35,8 +35,15 @@ inline std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// Undoes version 8: a batch was a name.
-#define BACK_TO_VERSION_7 "DROP TABLE batches; PRAGMA user_version=7;"
+// Undoes version 9: nothing told what a prompt begins with.
+#define BACK_TO_VERSION_8                 \
+  "ALTER TABLE jobs DROP COLUMN prefix;"  \
+  "ALTER TABLE queue DROP COLUMN prefix;" \
+  "PRAGMA user_version=8;"
+inline constexpr const char* back_to_version_8 = BACK_TO_VERSION_8;
+
+// Undoes version 8 as well: a batch was a name.
+#define BACK_TO_VERSION_7 BACK_TO_VERSION_8 "DROP TABLE batches; PRAGMA user_version=7;"
 inline constexpr const char* back_to_version_7 = BACK_TO_VERSION_7;
 
 // Undoes version 7 as well: no job waited for its start, and none told why it had failed.
