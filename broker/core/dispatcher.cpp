@@ -132,6 +132,7 @@ Claim Dispatcher::claim_for(const Engine& engine, ClaimFrom from) const {
   claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
   claim.from = from;
   claim.max_jobs = wanted_jobs(engine, from);
+  if (from == ClaimFrom::jobs) claim.prefixes = engines_.held_prefixes(engine);
   return claim;
 }
 
@@ -217,12 +218,13 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
     held.custom_id = std::move(job.custom_id);
     held.stream = std::move(job.stream);
     held.attempt = job.attempt;
+    held.prefix = job.prefix;
     held.suspect = job.suspect;
     held.alone = job.alone;
     held.seen_us = now;
     engines_.hold(engine, job.lease, std::move(held));
     message.leases.push_back({job.lease, std::move(job.job), job.attempt, job.alone,
-                              job.submitted_us, std::move(job.body)});
+                              job.submitted_us, std::move(job.body), job.prefix});
   }
   out_.send(*engine.peer, 0, std::move(message));
 }
