@@ -120,11 +120,11 @@ std::vector<std::uint64_t> EngineExecutor::prefixes() {
 }
 
 // Only steps change what the tree holds. Looking costs some page look-ups for each beginning, so it
-// is done once for each heartbeat.
+// is done once for each heartbeat, and after the last step before a pause.
 void EngineExecutor::tell_prefixes() {
   {
     const std::lock_guard lock(mutex_);
-    if (!std::exchange(prefixes_wanted_, false)) return;
+    if (!std::exchange(prefixes_wanted_, false) && engine_->busy()) return;
   }
   std::vector<std::uint64_t> held = beginnings_.held(*engine_);
   const std::lock_guard lock(mutex_);
