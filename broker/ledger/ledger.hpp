@@ -24,7 +24,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +32,7 @@
 
 #include "broker/ledger/backup_operations.hpp"
 #include "broker/ledger/batch_operations.hpp"
+#include "broker/ledger/held_prefixes.hpp"
 #include "broker/ledger/job_operations.hpp"
 #include "broker/ledger/stream_operations.hpp"
 #include "schemas/codec.hpp"
@@ -131,21 +131,6 @@ inline constexpr std::uint32_t smallest_group = 4;  // the half of fewer is one 
 constexpr bool runs_alone(std::uint32_t among) {
   return among < smallest_group;
 }
-
-// Which beginnings of prompts engines hold, by SubmitJob::prefix. Both lists are sorted.
-struct HeldPrefixes {
-  std::vector<std::uint64_t> own;                           // the engine that claims
-  std::shared_ptr<const std::vector<std::uint64_t>> any{};  // any engine of its model; null: none
-
-  void take(std::uint64_t prefix) {  // the engine that claims will hold it
-    const auto at = std::ranges::lower_bound(own, prefix);
-    if (prefix != 0 && (at == own.end() || *at != prefix)) own.insert(at, prefix);
-  }
-  bool by_own(std::uint64_t prefix) const { return std::ranges::binary_search(own, prefix); }
-  bool by_any(std::uint64_t prefix) const {
-    return any != nullptr && std::ranges::binary_search(*any, prefix);
-  }
-};
 
 // Hands out queued jobs of model `model` or "*" that want no KV policy or one of `kv`: lowest
 // priority number first, then in order of submission, except that jobs whose prompts begin alike
