@@ -6,8 +6,9 @@
 // Prints one JSON object: the fsync latency of the bare disk; durable submits per second through
 // the ledger's thread in messages of 1000 jobs, of 100, and of one job with 64 and with one in
 // flight, each with its commits (one fsync each), its commit latency and the % of what the fsync
-// alone would allow at the same jobs per commit; the latency of claims with a long queue, and
-// of renewals; jobs claimed and ended per second.
+// alone would allow at the same jobs per commit; the latency of claims with a long queue, of
+// claims that look ahead for prompts that begin alike, and of renewals; jobs claimed and ended per
+// second.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -151,17 +153,41 @@ class Bench {
 
   // A long queue could only slow down the look-up of a claim, not its commit.
   void claims(int rounds) {
+    claims("claim_16", Claim{default_tenant, "engine", "model", 16, INT64_MAX}, rounds);
+  }
+  // The prompts of these jobs begin in one of 40 ways. Of these the engine holds ten and others the
+  // rest; or others hold all, so that each claim looks ahead as far as it may.
+  void claims_ahead(int rounds) {
+    std::vector<Operation> jobs;
+    for (std::uint64_t i = 0; i < 5'000; ++i) {
+      SubmitJob job = std::get<SubmitJob>(submit(next_++));
+      job.tenant = "ahead";
+      job.prefix = 1 + i * 0x9e3779b97f4a7c15u % 40;
+      jobs.push_back(std::move(job));
+    }
+    std::size_t waiting = jobs.size();
+    (void)thread_->post(1, std::move(jobs));
+    while (waiting > 0) waiting -= wait().size();
+    std::vector<std::uint64_t> any(40);
+    std::iota(any.begin(), any.end(), 1);
+    Claim claim{"ahead", "engine", "model", 16, INT64_MAX};
+    claim.prefixes.any = std::make_shared<const std::vector<std::uint64_t>>(any);
+    claims("claim_16_all_elsewhere", claim, rounds);
+    claim.prefixes.own.assign(any.begin(), any.begin() + 10);
+    claims("claim_16_a_quarter_own", claim, rounds);
+  }
+  void claims(const char* name, const Claim& claim, int rounds) {
     std::vector<double> us;
     for (int i = 0; i < rounds; ++i) {
       const auto start = Steady::now();
-      const Reply reply = ask(Claim{default_tenant, "engine", "model", 16, INT64_MAX});
+      const Reply reply = ask(claim);
       us.push_back(seconds_since(start) * 1e6);
       std::vector<LeaseId> leases;
       for (const ClaimedJob& job : std::get<ClaimReply>(reply).jobs) leases.push_back(job.lease);
       ask(GiveBack{leases, Blame::none, ""});
     }
-    const Reply count = ask(Count{default_tenant, ""});
-    std::printf("  \"claim_16\": {\"queued\": %llu, \"p50_us\": %.0f, \"p99_us\": %.0f},\n",
+    const Reply count = ask(Count{claim.tenant, ""});
+    std::printf("  \"%s\": {\"queued\": %llu, \"p50_us\": %.0f, \"p99_us\": %.0f},\n", name,
                 static_cast<unsigned long long>(std::get<CountReply>(count).counts.queued),
                 quantile(us, 0.5), quantile(us, 0.99));
   }
@@ -237,6 +263,7 @@ int main(int argc, char** argv) {
     bench.submits("submit_single_64", 1, 64, seconds, fsync);
     bench.submits("submit_single_1", 1, 1, seconds, fsync);
     bench.claims(100);
+    bench.claims_ahead(100);
     bench.renewals(200);
     bench.ends(20'000, fsync);
   }

@@ -330,6 +330,9 @@ void fields(auto& v, Is<Lease> auto& m) {
           "must wait");
   v.field("submitted_us", m.submitted_us, "Unix time of the submission");
   v.body("body", m.body, "job", "the job");
+  v.field("prefix", m.prefix,
+          "a number that jobs have in common whose prompts begin with the same kibibyte; 0: the "
+          "prompt is shorter. Heartbeats announce it");
 }
 void fields(auto& v, Is<Leases> auto& m) {
   v.required("leases", m.leases, "the jobs");
@@ -348,6 +351,11 @@ void fields(auto& v, Is<Heartbeat> auto& m) {
           "those of `leases` that no step computes: their prompts are prepared and they wait for "
           "their first step, or they have ended. If the engine dies, these are not blamed. An "
           "engine that does not know leaves them out");
+  v.field("prefixes", m.prefixes,
+          "the `prefix` of leases, also of those that have ended, whose prompts' beginnings the "
+          "engine still holds in its cache, those used last first: at most 256. It gets jobs with "
+          "the same beginnings before other engines do. An engine that does not know leaves them "
+          "out");
 }
 void fields(auto& v, Is<Begun> auto& m) {
   v.required("leases", m.leases, "the leases");

@@ -264,7 +264,8 @@ struct Lease {
   std::uint32_t attempt = 1;  // hand-outs, this one included
   bool alone = false;         // run it without any other job: its engine may die of it
   std::int64_t submitted_us = 0;
-  Body body;  // the job map
+  Body body;                 // the job map
+  std::uint64_t prefix = 0;  // names what the prompt begins with; 0: it is too short to matter
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 struct Leases {
@@ -282,6 +283,9 @@ struct Heartbeat {
   // Those of `leases` that wait: for their first step, with their prompts prepared, or with an end
   // for Committed. They are not to blame if the engine dies.
   std::vector<LeaseId> waiting{};
+  // The `prefix` of leases, also earlier ones, whose prompts' beginnings the engine still holds; at
+  // most limits::prefixes_per_engine, those that were used last first.
+  std::vector<std::uint64_t> prefixes{};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 // Sent before the first step of leases that a heartbeat has called waiting, or soon after it began.

@@ -206,7 +206,10 @@ Claim Dispatcher::claim_for(const Engine& engine, ClaimFrom from) const {
   claim.until_us = out_.now().unix_us + 1000 * std::int64_t{config_.lease_ms};
   claim.from = from;
   claim.max_jobs = wanted_jobs(engine, from);
-  if (from == ClaimFrom::jobs) claim.tail_jobs = tail_jobs(engine);
+  if (from == ClaimFrom::jobs) {
+    claim.tail_jobs = tail_jobs(engine);
+    claim.prefixes = engines_.held_prefixes(engine);
+  }
   return claim;
 }
 
@@ -300,13 +303,14 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
     held.custom_id = std::move(job.custom_id);
     held.stream = std::move(job.stream);
     held.attempt = job.attempt;
+    held.prefix = job.prefix;
     held.suspect = job.suspect;
     held.alone = job.alone;
     held.seen_us = now;
     held.cost_tokens = job.cost_tokens;
     engines_.hold(engine, job.lease, std::move(held));
     message.leases.push_back({job.lease, std::move(job.job), job.attempt, job.alone,
-                              job.submitted_us, std::move(job.body)});
+                              job.submitted_us, std::move(job.body), job.prefix});
   }
   out_.send(*engine.peer, 0, std::move(message));
 }

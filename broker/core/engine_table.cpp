@@ -27,6 +27,7 @@ void EngineTable::remove(const std::string& id) {
   if (found == engines_.end()) return;
   for (const auto& item : found->second.leases) holders_.erase(item.first);
   if (found->second.peer) peers_.erase(*found->second.peer);
+  forget_prefixes(found->second);
   engines_.erase(found);
 }
 
@@ -52,10 +53,41 @@ void EngineTable::disconnect(const Peer& peer) {
 }
 
 void EngineTable::hold(Engine& engine, LeaseId lease, HeldLease held) {
+  add_prefix(engine, held.prefix);
   HeldLease& kept = engine.leases[lease];
   engine.held_tokens += held.cost_tokens - kept.cost_tokens;
   kept = std::move(held);
   holders_[lease] = engine.id;
+}
+
+// Heartbeats set the beginnings anew; in between, an engine that runs many short jobs would gather
+// more than it can hold.
+void EngineTable::add_prefix(Engine& engine, std::uint64_t prefix) {
+  constexpr std::size_t most = limits::prefixes_per_engine + limits::leases_per_engine;
+  if (prefix == 0 || engine.prefixes.size() >= most) return;
+  if (engine.prefixes.insert(prefix).second) prefixes_[engine.profile.facts.model].add(prefix);
+}
+
+void EngineTable::forget_prefixes(Engine& engine) {
+  PrefixIndex& index = prefixes_[engine.profile.facts.model];
+  for (const std::uint64_t prefix : std::exchange(engine.prefixes, {})) index.remove(prefix);
+}
+
+void EngineTable::set_prefixes(Engine& engine, const std::vector<std::uint64_t>& announced) {
+  std::set<std::uint64_t> held(announced.begin(), announced.end());
+  for (const auto& [id, lease] : engine.leases) held.insert(lease.prefix);
+  held.erase(0);
+  if (held == engine.prefixes) return;
+  PrefixIndex& index = prefixes_[engine.profile.facts.model];
+  for (const std::uint64_t prefix : held) index.add(prefix);
+  for (const std::uint64_t prefix : std::exchange(engine.prefixes, std::move(held))) {
+    index.remove(prefix);
+  }
+}
+
+HeldPrefixes EngineTable::held_prefixes(const Engine& engine) {
+  return {{engine.prefixes.begin(), engine.prefixes.end()},
+          prefixes_[engine.profile.facts.model].all()};
 }
 
 Engine* EngineTable::holder(LeaseId lease) {

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "broker/core/engine_speed.hpp"
 #include "broker/core/events.hpp"
+#include "broker/core/prefix_index.hpp"
 #include "schemas/messages.hpp"
 
 namespace millrace::broker {
@@ -20,6 +22,7 @@ namespace millrace::broker {
 struct HeldLease {
   std::string tenant, job, custom_id, stream;  // empty: handed out by another broker
   std::uint32_t attempt = 0;
+  std::uint64_t prefix = 0;       // as in SubmitJob
   bool suspect = false;           // the job was handed out as a suspect
   bool alone = false;             // the engine may run nothing else meanwhile
   bool waiting = false;           // the engine said that it has not begun the job
@@ -43,6 +46,9 @@ struct Engine {
   std::map<LeaseId, HeldLease> leases;
   std::uint64_t held_tokens = 0;  // of their costs
   EngineSpeed speed;
+  // Beginnings of prompts that it holds: those of its last heartbeat, of its leases, and of the
+  // jobs that it was handed since. Change them through the table.
+  std::set<std::uint64_t> prefixes;
   std::int64_t heard_us = 0;
   std::int64_t beat_us = 0;      // time of its last heartbeat
   std::int64_t progress_us = 0;  // when its counts last grew, or when it last held no lease
@@ -106,12 +112,21 @@ class EngineTable {
   Engine* holder(LeaseId lease);
   std::optional<HeldLease> drop(LeaseId lease);
 
+  // The engine holds the beginnings of its heartbeat and of its leases, and no others.
+  void set_prefixes(Engine& engine, const std::vector<std::uint64_t>& announced);
+  void forget_prefixes(Engine& engine);
+  // Those that the engine holds, and those that any engine of its model holds.
+  HeldPrefixes held_prefixes(const Engine& engine);
+
   std::map<std::string, Engine>& all() { return engines_; }
   const std::map<std::string, Engine>& all() const { return engines_; }
 
  private:
+  void add_prefix(Engine& engine, std::uint64_t prefix);
+
   std::map<std::string, Engine> engines_;
-  std::uint64_t entries_ = 0;  // that were ever made
+  std::map<std::string, PrefixIndex> prefixes_;  // by model
+  std::uint64_t entries_ = 0;                    // that were ever made
   std::map<Peer, std::string> peers_;
   std::unordered_map<LeaseId, std::string> holders_;
 };

@@ -38,6 +38,7 @@ void Engines::hello(const Peer& peer, const Hello& hello, const Grant& who) {
   const std::vector<std::string> kv = kv_names(hello.engine.kv_policies);
   const std::string& model = hello.engine.facts.model;
   engine.tenant = who.tenant;
+  table_.forget_prefixes(engine);  // it may tell another model
   engine.profile = hello.engine;
   engine.kv_names = kv;
   engine.joined = true;
@@ -85,6 +86,13 @@ void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heart
                        {Code::limit_exceeded, "heartbeat: " + std::to_string(listed) + " leases",
                         "an engine holds at most " + std::to_string(limits::leases_per_engine)});
   }
+  if (heartbeat.prefixes.size() > limits::prefixes_per_engine) {
+    return out_.refuse(
+        *engine.peer, id,
+        {Code::limit_exceeded,
+         "heartbeat: " + std::to_string(heartbeat.prefixes.size()) + " prefixes",
+         "announce the " + std::to_string(limits::prefixes_per_engine) + " used last"});
+  }
   progress(engine, heartbeat);
   engine.beat_us = out_.now().mono_us;
   for (auto& [lease, held] : engine.leases) held.listed = held.waiting = false;
@@ -105,6 +113,7 @@ void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heart
       held->second.waiting = true;
     }
   }
+  table_.set_prefixes(engine, heartbeat.prefixes);
   // The engine did not know of the leases on their way to it when it computed its credit.
   const auto on_the_way = static_cast<std::uint32_t>(
       std::count_if(engine.leases.begin(), engine.leases.end(),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "broker/core/job_cost.hpp"
+#include "broker/core/prefix_key.hpp"
 #include "broker/core/results.hpp"
 #include "broker/core/waiting.hpp"
 #include "schemas/base/kv_policy.hpp"
@@ -102,6 +103,7 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
   operation.id = job.id.empty() ? operation.body_hash : job.id;
   operation.labels = labels_of(decoded);
   operation.cost_tokens = job_cost_tokens(job);
+  operation.prefix = prefix_key(job.request.prompt);
   operation.custom_id = std::move(job.custom_id);
   operation.model = std::move(job.model);
   operation.stream = std::move(job.stream);

@@ -32,6 +32,7 @@
 
 #include "broker/ledger/backup_operations.hpp"
 #include "broker/ledger/batch_operations.hpp"
+#include "broker/ledger/held_prefixes.hpp"
 #include "broker/ledger/job_operations.hpp"
 #include "broker/ledger/pause_operations.hpp"
 #include "broker/ledger/stream_operations.hpp"
@@ -66,6 +67,7 @@ struct SubmitJob {
   // timed_job_hash, for that with jobs of version 2; empty: the same as `hash`.
   std::string timed_hash{};
   std::optional<std::int64_t> not_before_us{};  // it is in no queue before
+  std::uint64_t prefix = 0;  // names what its prompt begins with; 0: nothing that matters
 };
 struct SubmitReply {
   bool known = false;
@@ -132,7 +134,9 @@ constexpr bool runs_alone(std::uint32_t among) {
 }
 
 // Hands out queued jobs of model `model` or "*" that want no KV policy or one of `kv`: lowest
-// priority number first, then in order of submission. A claim of suspects hands out jobs of one
+// priority number first, then in order of submission, except that jobs whose prompts begin alike
+// go to an engine that holds this beginning, within bounds (claim_order.hpp). A claim of suspects
+// keeps the order, and hands out jobs of one
 // incident only. Jobs past their deadline are skipped (see ExpireJobs). It ends with the job whose
 // cost makes the sum reach max_tokens, and where the tenant has max_leased jobs leased. Jobs that
 // are paused are not handed out; those of a paused batch are set aside (see Pause), at most so many
@@ -153,6 +157,7 @@ struct Claim {
   std::uint32_t tail_jobs = 0;
   // Whether it may use the queues of its model and of "*". The rules close those that are paused.
   bool from_model = true, from_any = true;
+  HeldPrefixes prefixes{};
 };
 // What a tenant may take in its turns of a claim.
 struct TenantShare {
@@ -180,6 +185,7 @@ struct ClaimedJob {
   Body body;
   std::string custom_id{}, stream{};
   std::uint64_t cost_tokens = 1;
+  std::uint64_t prefix = 0;  // as in SubmitJob
 };
 struct TakenShare {
   std::uint64_t tokens = 0;

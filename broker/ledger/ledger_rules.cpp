@@ -38,6 +38,7 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
   job.batch = op.batch;
   job.kv = op.kv;
   job.cost_tokens = op.cost_tokens;
+  job.prefix = op.prefix;
   job.labels = op.labels;
   job.priority = op.priority;
   job.max_attempts = op.max_attempts;
@@ -184,7 +185,7 @@ bool LedgerRules::hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, 
   const LeaseId lease = transitions_.hand_out(job, op, alone);
   reply.jobs.push_back({lease, op.tenant, job.job, job.attempts, job.submitted_us, job.deadline_us,
                         job.suspicion.has_value(), alone, *std::move(next.body), job.custom_id,
-                        job.stream, job.cost_tokens});
+                        job.stream, job.cost_tokens, job.prefix});
   return !room.used_up();
 }
 

@@ -200,8 +200,9 @@ MemoryRecords::QueueName MemoryRecords::queue_of(const JobRecord& job) {
 }
 
 void MemoryRecords::enqueue(const JobRecord& job) {
-  queues_[queue_of(job)].emplace(Place(job.priority, job.sequence),
-                                 QueuedJob{{job.priority, job.sequence}, job.job, job.deadline_us});
+  queues_[queue_of(job)].emplace(
+      Place(job.priority, job.sequence),
+      QueuedJob{{job.priority, job.sequence}, job.job, job.deadline_us, job.prefix});
   note_undo([this, job] { dequeue(job); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "broker/ledger/claim_order.hpp"
 #include "broker/ledger/queues.hpp"
 
 namespace millrace::broker {
@@ -36,26 +37,27 @@ class QueueReader {
   std::size_t next_ = 0;
 };
 
-// The ids of the next jobs of all queues that serve the claim, merged by place.
-std::vector<std::string> next_queued(Records& records, const Claim& claim, std::uint32_t among,
-                                     std::int64_t now_us) {
-  const std::size_t wanted = claim.max_jobs;
-  std::vector<QueueReader> heads;
-  for (const QueueName& name : queues_of(claim)) {
-    heads.emplace_back(records, QueueKey{claim.tenant, among, *name.model, *name.kv});
+// All queues that serve a claim, merged by place.
+class MergedQueues {
+ public:
+  MergedQueues(Records& records, const Claim& claim, std::uint32_t among) {
+    for (const QueueName& name : queues_of(claim)) {
+      heads_.emplace_back(records, QueueKey{claim.tenant, among, *name.model, *name.kv});
+    }
   }
-  std::vector<std::string> out;
-  for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
-    std::erase_if(heads, [](const QueueReader& head) { return head.done(); });
-    const auto next = std::ranges::min_element(
-        heads, {}, [](const QueueReader& head) { return head.job().place; });
-    if (next == heads.end()) break;
-    const QueuedJob& job = next->job();
-    if (!job.deadline_us || *job.deadline_us > now_us) out.push_back(job.job);
-    next->step();
+  std::optional<QueuedJob> next() {
+    std::erase_if(heads_, [](const QueueReader& head) { return head.done(); });
+    const auto first = std::ranges::min_element(
+        heads_, {}, [](const QueueReader& head) { return head.job().place; });
+    if (first == heads_.end()) return std::nullopt;
+    QueuedJob job = first->job();
+    first->step();
+    return job;
   }
-  return out;
-}
+
+ private:
+  std::vector<QueueReader> heads_;
+};
 
 }  // namespace
 
@@ -88,8 +90,12 @@ std::vector<ClaimableJob> Records::claimable(const Claim& claim, std::uint32_t a
                                              std::int64_t now_us) {
   std::vector<ClaimableJob> out;
   ClaimRoom room(claim);
-  for (const std::string& id : next_queued(*this, claim, among, now_us)) {
-    auto job = known_job(claim.tenant, id);
+  MergedQueues queues(*this, claim, among);
+  ClaimOrder order(claim, among, now_us, [&queues] { return queues.next(); });
+  while (out.size() < claim.max_jobs) {
+    const auto next = order.next();
+    if (!next) break;
+    auto job = known_job(claim.tenant, next->job);
     if (!job) break;
     auto body = find_body(*job);
     const bool fits = room.take(body ? body->size() : 0, job->cost_tokens);

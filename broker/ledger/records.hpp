@@ -44,6 +44,7 @@ struct JobRecord {
   int hash_version = 0;
   std::uint32_t priority = 0, max_attempts = 0;
   std::uint64_t cost_tokens = 1;
+  std::uint64_t prefix = 0;  // as in SubmitJob
   std::optional<std::int64_t> deadline_us;
   std::uint64_t sequence = 0;  // order of submission
   std::int64_t submitted_us = 0;
@@ -93,6 +94,7 @@ struct QueuedJob {
   Place place;
   std::string job;
   std::optional<std::int64_t> deadline_us;
+  std::uint64_t prefix = 0;
 };
 
 struct StreamRecord {
@@ -274,9 +276,10 @@ class Records {
   virtual void store_new(std::span<NewJob> jobs);
   // The leases with their jobs, in order; none where there is no such lease.
   virtual std::vector<std::optional<LeasedJob>> find_leased(std::span<const LeaseId> leases);
-  // The jobs of these queues that a claim may hand out, in order, without those past their
-  // deadline. It ends with the job whose body makes the sum larger than the claim's max_bytes or
-  // whose cost makes it reach max_tokens, and after claim_overscan jobs past their deadline.
+  // The jobs of these queues that a claim may hand out, in the order of claim_order.hpp, without
+  // those past their deadline. It ends with the job whose body makes the sum larger than the
+  // claim's max_bytes or whose cost makes it reach max_tokens, and after claim_overscan jobs past
+  // their deadline.
   virtual std::vector<ClaimableJob> claimable(const Claim& claim, std::uint32_t among,
                                               std::int64_t now_us);
   // Moves the ends of those leases that `engine` holds.

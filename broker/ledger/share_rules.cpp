@@ -68,17 +68,21 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
   Turns turns(op, reply.shares);
   ClaimRoom room(op);
   std::map<std::string, Tails> tails;  // by tenant
+  Claim own = op;
   while (!turns.done() && !room.full() && !reply.more && reply.jobs.size() < op.max_jobs &&
          records_.status()) {
     const TenantShare& share = op.shares[turns.at()];
-    Claim own = op;
     own.tenant = share.tenant;
     own.max_tokens = static_cast<std::uint64_t>(turns.tokens());
     own.max_leased = share.max_leased;
     own.max_jobs = op.max_jobs - static_cast<std::uint32_t>(reply.jobs.size());
     room.allow_tokens(own.max_tokens);
     const auto its = tails.try_emplace(share.tenant, records_, transitions_, share.tenant).first;
+    const std::size_t before = reply.jobs.size();
     const Claimed claimed = claim(own, room, its->second, reply);
+    for (std::size_t i = before; i < reply.jobs.size(); ++i) {
+      own.prefixes.take(reply.jobs[i].prefix);
+    }
     reply.shares[turns.at()].at_limit = claimed.at_limit;
     reply.shares[turns.at()].queued = claimed.queued;
     turns.took(room.tokens(), claimed.all);

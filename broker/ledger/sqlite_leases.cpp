@@ -2,6 +2,7 @@
 // statements.
 #include <algorithm>
 
+#include "broker/ledger/claim_order.hpp"
 #include "broker/ledger/queues.hpp"
 #include "broker/ledger/sqlite_checksum.hpp"
 #include "broker/ledger/sqlite_records.hpp"
@@ -77,7 +78,7 @@ void SqliteRecords::store_new(std::span<NewJob> jobs) {
     r.sequence = static_cast<std::uint64_t>(next_sequence_);
     insert_new_job_.run(r.tenant, r.job, r.hash, r.hash_version, r.custom_id, r.model, r.stream,
                         r.batch, r.priority, r.max_attempts, r.deadline_us, r.sequence,
-                        r.submitted_us, r.kv, Blob{r.labels}, r.cost_tokens, r.start_us);
+                        r.submitted_us, r.kv, Blob{r.labels}, r.cost_tokens, r.start_us, r.prefix);
     if (insert_new_job_.changes() == 0) continue;
     ++next_sequence_;
     counters_changed_ = true;
@@ -107,56 +108,56 @@ Statement& SqliteRecords::queue_reader(std::size_t place) {
   while (select_queue_.size() <= place) {
     select_queue_.push_back(std::make_unique<Statement>(
         database_,
-        "SELECT priority, sequence, job, deadline_us FROM queue WHERE tenant = ?1 AND "
+        "SELECT priority, sequence, job, deadline_us, prefix FROM queue WHERE tenant = ?1 AND "
         "suspect = ?2 AND model = ?3 AND kv = ?4 ORDER BY priority, sequence"));
   }
   return *select_queue_[place];
 }
 
-// The next jobs of all queues that serve this claim, merged by priority and sequence. The index
-// returns each queue in order, so that only the jobs to hand out are read, and expired ones before
-// them.
-std::vector<std::string> SqliteRecords::next_queued(const Claim& claim, std::uint32_t among,
-                                                    std::int64_t now_us) {
-  const std::size_t wanted = claim.max_jobs;
-  std::vector<std::string> out;
-  if (wanted == 0) return out;
-  std::vector<Statement*> heads;  // each at its queue's next job
+// Begins to read all queues that serve this claim. The index returns each queue in order, so that
+// no more of it is read than the claim looks at. The statements stand at their queues' next jobs.
+std::vector<Statement*> SqliteRecords::queue_heads(const Claim& claim, std::uint32_t among) {
+  std::vector<Statement*> heads;
   std::size_t readers = 0;
   for (const QueueName& queue : queues_of(claim)) {
     Statement& reader = queue_reader(readers++);
     if (reader.run(claim.tenant, among, *queue.model, *queue.kv)) heads.push_back(&reader);
   }
-  const auto place = [](const Statement* s) { return std::pair(s->integer(0), s->integer(1)); };
-  for (std::size_t seen = 0; out.size() < wanted && seen < wanted + claim_overscan; ++seen) {
-    const auto next = std::ranges::min_element(heads, {}, place);
-    if (next == heads.end()) break;
-    Statement& from = **next;
-    if (from.null(3) || from.integer(3) > now_us) out.push_back(from.text(2));
-    if (!from.next()) heads.erase(next);
-  }
-  // Half-read statements would see the changes that the claim makes next.
-  database_.reset_statements();
-  return out;
+  return heads;
 }
 
 std::vector<ClaimableJob> SqliteRecords::claimable(const Claim& claim, std::uint32_t among,
                                                    std::int64_t now_us) {
   std::vector<ClaimableJob> out;
+  if (claim.max_jobs == 0) return out;
+  std::vector<Statement*> heads = queue_heads(claim, among);
+  const auto merged = [&heads]() -> std::optional<QueuedJob> {
+    const auto place = [](const Statement* s) { return std::pair(s->integer(0), s->integer(1)); };
+    const auto first = std::ranges::min_element(heads, {}, place);
+    if (first == heads.end()) return std::nullopt;
+    QueuedJob job = read_queued(**first);
+    if (!(*first)->next()) heads.erase(first);
+    return job;
+  };
+  ClaimOrder order(claim, among, now_us, merged);
   ClaimRoom room(claim);
   Statement& s = select_claimable_;
-  for (const std::string& id : next_queued(claim, among, now_us)) {
-    if (!s.run(claim.tenant, id)) {
-      note_corruption(without_record(id));
+  while (out.size() < claim.max_jobs) {
+    const auto next = order.next();
+    if (!next) break;
+    if (!s.run(claim.tenant, next->job)) {
+      note_corruption(without_record(next->job));
       break;
     }
-    auto job = read_job(s, 2, claim.tenant, id);
+    auto job = read_job(s, 2, claim.tenant, next->job);
     if (!job) break;
     auto body = sound_body(s, 0, job->sequence);
     const bool fits = room.take(body ? body->size() : 0, job->cost_tokens);
     out.push_back({*std::move(job), std::move(body)});
     if (!fits || room.used_up()) break;
   }
+  // Half-read statements would see the changes that the claim makes next.
+  database_.reset_statements();
   return out;
 }
 

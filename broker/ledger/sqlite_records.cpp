@@ -12,13 +12,13 @@ namespace {
   "j.hash, j.hash_version, j.custom_id, j.model, j.stream, j.batch, j.priority, "                \
   "j.max_attempts, j.deadline_us, j.sequence, j.submitted_us, j.state, j.attempts, "             \
   "j.failures, j.suspect_us, j.cancel, j.number, j.lease, j.kv, j.labels, j.incident, j.among, " \
-  "j.ended_us, j.cost_tokens, j.start_us, j.error_code, j.error_message, j.error_hint"
-constexpr int job_columns = 28;
+  "j.ended_us, j.cost_tokens, j.start_us, j.error_code, j.error_message, j.error_hint, j.prefix"
+constexpr int job_columns = 29;
 #define JOB_INSERT                                                                       \
   "INSERT INTO jobs (tenant, job, hash, hash_version, custom_id, model, stream, batch, " \
   "priority, max_attempts, deadline_us, sequence, submitted_us, state, kv, labels, "     \
-  "cost_tokens, start_us) VALUES "                                                       \
-  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16, ?17)"
+  "cost_tokens, start_us, prefix) VALUES "                                               \
+  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16, ?17, ?18)"
 #define LEASE_COLUMNS "l.lease, l.tenant, l.job, l.engine, l.until_us, l.alone"
 // read_stream in sqlite_streams.cpp reads these.
 #define STREAM_COLUMNS "s.first, s.high, s.oldest, s.bytes, s.age_us, s.max_bytes, s.cursor_age_us"
@@ -68,12 +68,12 @@ SqliteRecords::SqliteRecords(Database& database)
       select_incident_(database,
                        "SELECT tenant, job FROM jobs WHERE incident = ?1 AND incident <> 0 "
                        "ORDER BY sequence"),
-      insert_queue_(database, "INSERT INTO queue VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
+      insert_queue_(database, "INSERT INTO queue VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"),
       delete_queue_(database,
                     "DELETE FROM queue WHERE tenant = ?1 AND suspect = ?2 AND model = ?3 AND "
                     "kv = ?4 AND priority = ?5 AND sequence = ?6"),
       select_queue_page_(database,
-                         "SELECT priority, sequence, job, deadline_us FROM queue WHERE "
+                         "SELECT priority, sequence, job, deadline_us, prefix FROM queue WHERE "
                          "tenant = ?1 AND suspect = ?2 AND model = ?3 AND kv = ?4 AND "
                          "(priority, sequence) > (?5, ?6) ORDER BY priority, sequence LIMIT ?7"),
       select_suspects_(
@@ -242,6 +242,7 @@ std::optional<JobRecord> SqliteRecords::read_job(const Statement& row, int colum
     out.error = Error{code_from_name(code).value_or(Code::internal), row.text(column + 26),
                       row.text(column + 27)};
   }
+  out.prefix = static_cast<std::uint64_t>(row.integer(column + 28));
   return out;
 }
 
@@ -257,7 +258,7 @@ void SqliteRecords::insert_job(JobRecord& job, const Body& body) {
   insert_job_.run(job.tenant, job.job, job.hash, job.hash_version, job.custom_id, job.model,
                   job.stream, job.batch, job.priority, job.max_attempts, job.deadline_us,
                   job.sequence, job.submitted_us, job.kv, Blob{job.labels}, job.cost_tokens,
-                  job.start_us);
+                  job.start_us, job.prefix);
   insert_body(job, body);
 }
 
@@ -351,10 +352,16 @@ std::vector<JobName> SqliteRecords::jobs_of_incident(std::uint64_t incident) {
 
 void SqliteRecords::enqueue(const JobRecord& job) {
   insert_queue_.run(job.tenant, job.among(), job.model, job.kv, job.priority, job.sequence, job.job,
-                    job.deadline_us);
+                    job.deadline_us, job.prefix);
 }
 void SqliteRecords::dequeue(const JobRecord& job) {
   delete_queue_.run(job.tenant, job.among(), job.model, job.kv, job.priority, job.sequence);
+}
+
+QueuedJob SqliteRecords::read_queued(const Statement& row) {
+  const Place place(static_cast<std::uint32_t>(row.integer(0)),
+                    static_cast<std::uint64_t>(row.integer(1)));
+  return {place, row.text(2), row.optional_integer(3), static_cast<std::uint64_t>(row.integer(4))};
 }
 
 std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::optional<Place> after,
@@ -364,11 +371,7 @@ std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::op
   const std::int64_t priority = after ? std::int64_t{after->first} : -1;
   const std::uint64_t sequence = after ? after->second : 0;
   bool row = s.run(queue.tenant, queue.among, queue.model, queue.kv, priority, sequence, max_jobs);
-  for (; row; row = s.next()) {
-    const Place place(static_cast<std::uint32_t>(s.integer(0)),
-                      static_cast<std::uint64_t>(s.integer(1)));
-    out.push_back({place, s.text(2), s.optional_integer(3)});
-  }
+  for (; row; row = s.next()) out.push_back(read_queued(s));
   return out;
 }
 

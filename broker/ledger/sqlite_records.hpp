@@ -126,8 +126,8 @@ class SqliteRecords final : public Records {
   BatchRecord read_batch(const Statement& row);
   std::vector<LeaseRecord> read_leases(Statement& rows, bool row);
   Statement& queue_reader(std::size_t place);
-  std::vector<std::string> next_queued(const Claim& claim, std::uint32_t among,
-                                       std::int64_t now_us);
+  static QueuedJob read_queued(const Statement& row);
+  std::vector<Statement*> queue_heads(const Claim& claim, std::uint32_t among);
 
   Database& database_;
   std::string epoch_;

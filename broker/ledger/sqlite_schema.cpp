@@ -188,6 +188,14 @@ Status create_version_9(Database& database, const MigrationInput&) {
       "start_us = " MILLRACE_UNTIL_RESUMED ";");
 }
 
+// Version 10 names what a prompt begins with. Jobs from before have no number: they are handed out
+// in the order of their queue.
+Status create_version_10(Database& database, const MigrationInput&) {
+  return database.execute(
+      "ALTER TABLE jobs ADD COLUMN prefix INTEGER NOT NULL DEFAULT 0;"
+      "ALTER TABLE queue ADD COLUMN prefix INTEGER NOT NULL DEFAULT 0;");
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -209,7 +217,7 @@ Status check_results(Database& database, int found) {
 using Migration = Status (*)(Database&, const MigrationInput&);
 constexpr auto migrations = std::to_array<Migration>(
     {create_version_1, create_version_2, create_version_3, create_version_4, create_version_5,
-     create_version_6, create_version_7, create_version_8, create_version_9});
+     create_version_6, create_version_7, create_version_8, create_version_9, create_version_10});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

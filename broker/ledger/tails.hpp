@@ -12,7 +12,8 @@
 //   - a closed batch gets no new jobs, so each of its last W jobs lets at most W - 1 of them pass,
 //     and so does a job of the tenant that is queued among them;
 //   - a tenant may go on submitting. There a job lets only those pass that are less than W
-//     submissions behind the first job of the tail, so at most W - 1 later ones, whatever comes.
+//     submissions behind the first job that the claim comes to, so at most W - 1 later ones more
+//     than the order of claims lets pass (claim_order.hpp), whatever comes.
 // Thread safety: use it within one operation of one transaction.
 #include <map>
 #include <optional>

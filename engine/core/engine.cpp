@@ -273,6 +273,12 @@ class ModelEngine final : public Engine {
   void on_begin(std::function<void(const std::vector<RequestId>&)> tell) override {
     loop_->on_begin(std::move(tell));
   }
+  Tokens beginning(const PreparedRequest& request) const override {
+    const Tokens& prompt = request.prompt;
+    return {prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(
+                                                 std::min(prompt.size(), beginning_tokens))};
+  }
+  bool holds(const Tokens& beginning) const override { return loop_->holds(beginning); }
   std::vector<PartialEvent> take_partials() override { return loop_->take_partials(); }
   Result<std::vector<KernelTime>> profile() override { return device_->profile(); }
 

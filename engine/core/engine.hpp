@@ -99,6 +99,8 @@ Status check_before_device(const EngineOptions& options);
 struct PreparedRequest;
 using Prepared = std::shared_ptr<PreparedRequest>;
 
+inline constexpr std::size_t beginning_tokens = 128;
+
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);
@@ -127,6 +129,11 @@ class Engine {
   // Sets the function that `step` calls with the requests that it computes for the first time,
   // before it computes them. It must be short.
   virtual void on_begin(std::function<void(const std::vector<RequestId>&)> tell) = 0;
+  // The first tokens of a prompt, by which `holds` finds it: at most beginning_tokens.
+  virtual Tokens beginning(const PreparedRequest& request) const = 0;
+  // Whether the prefix tree has this beginning, so that a prompt that goes on from it computes only
+  // what is new.
+  virtual bool holds(const Tokens& beginning) const = 0;
   // Text of requests with `partials`, from the steps since the last call.
   virtual std::vector<PartialEvent> take_partials() { return {}; }
   // The time of each kernel since the last call, longest first; empty without options.profile.

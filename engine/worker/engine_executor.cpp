@@ -113,6 +113,24 @@ std::vector<LeaseId> EngineExecutor::take_begun() {
   return std::exchange(begun_, {});
 }
 
+std::vector<std::uint64_t> EngineExecutor::prefixes() {
+  const std::lock_guard lock(mutex_);
+  prefixes_wanted_ = true;
+  return prefixes_;
+}
+
+// Only steps change what the tree holds. Looking costs some page look-ups for each beginning, so it
+// is done once for each heartbeat, and after the last step before a pause.
+void EngineExecutor::tell_prefixes() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(prefixes_wanted_, false) && engine_->busy()) return;
+  }
+  std::vector<std::uint64_t> held = beginnings_.held(*engine_);
+  const std::lock_guard lock(mutex_);
+  prefixes_ = std::move(held);
+}
+
 // Called by the engine before the first step of these requests.
 void EngineExecutor::begin(const std::vector<engine::RequestId>& requests) {
   {
@@ -150,6 +168,7 @@ bool EngineExecutor::next_inbox(Inbox& inbox) {
 
 void EngineExecutor::take_in(Inbox inbox, std::vector<Ended>& ends) {
   for (auto& [task, request] : inbox.ready) {
+    if (request && *request) beginnings_.used(task.prefix, *engine_, **request);
     const Status added = request ? engine_->add(task.lease, *std::move(request), task.priority)
                                  : fail(request.error());
     if (!added) {
@@ -229,6 +248,7 @@ void EngineExecutor::loop() {
       stepped = engine_->step(events);
       step_began_us_ = 0;
       count(engine_->counters());
+      tell_prefixes();
     }
     // A lost device ends no job: leases that get no answer run again, here or on another engine.
     if (!stepped) std::erase_if(events, [](const engine::Event& event) { return event.error; });

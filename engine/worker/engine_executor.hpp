@@ -16,6 +16,7 @@
 
 #include "engine/core/engine.hpp"
 #include "engine/worker/executor.hpp"
+#include "engine/worker/known_beginnings.hpp"
 #include "engine/worker/prepare_pool.hpp"
 #include "engine/worker/test_hooks.hpp"
 #include "schemas/base/clock.hpp"
@@ -38,6 +39,7 @@ class EngineExecutor final : public Executor {
   Progress progress() const override { return {steps_.load(), tokens_.load(), rows_.load()}; }
   std::vector<LeaseId> waiting() const override;
   std::vector<LeaseId> take_begun() override;
+  std::vector<std::uint64_t> prefixes() override;
   std::optional<Error> failure() const override;
   void on_change(std::function<void()> wake) override;
 
@@ -56,6 +58,7 @@ class EngineExecutor final : public Executor {
   void prepared(ReadyTask ready);
   void take_in(Inbox inbox, std::vector<Ended>& ends);
   void begin(const std::vector<engine::RequestId>& requests);
+  void tell_prefixes();
   void fire_hooks();
   void publish(std::vector<engine::Event> events, std::vector<Ended> ends,
                std::vector<engine::PartialEvent> partials);
@@ -81,6 +84,8 @@ class EngineExecutor final : public Executor {
   std::vector<Ended> ends_;
   // Partials that nobody has taken yet, merged into one for each lease and choice.
   std::map<std::pair<LeaseId, std::uint32_t>, Partial> partials_;
+  std::vector<std::uint64_t> prefixes_;
+  bool prefixes_wanted_ = false;  // they were taken, so the next step looks again
   std::optional<Error> failure_;
   bool stopping_ = false, stopped_ = false;
 
@@ -89,6 +94,7 @@ class EngineExecutor final : public Executor {
   std::atomic<std::uint32_t> rows_{0};
   enum class Trap : std::uint8_t { abort, hang };
   std::unordered_map<LeaseId, Trap> traps_;  // jobs that a test hook names; the thread's own
+  KnownBeginnings beginnings_;               // the thread's own, too
   std::thread thread_;
   PreparePool pool_;  // last: its threads use the members above
 };

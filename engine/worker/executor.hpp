@@ -25,6 +25,7 @@ struct Task {
   std::string custom_id;
   GenerationRequest request;
   std::uint32_t priority = limits::priority_default;
+  std::uint64_t prefix = 0;  // as in Lease
 };
 
 struct Ended {
@@ -62,6 +63,10 @@ class Executor {
   virtual std::vector<LeaseId> waiting() const { return {}; }
   // Those of them that a step began to compute since the last call.
   virtual std::vector<LeaseId> take_begun() { return {}; }
+  // The `prefix` of tasks, also of those that have ended, whose beginnings are still in the cache,
+  // those used last first; at most limits::prefixes_per_engine. Empty where the executor cannot
+  // tell.
+  virtual std::vector<std::uint64_t> prefixes() { return {}; }
   // The error after which the executor can run nothing more: its device is lost. Tasks that have
   // not ended by then never end.
   virtual std::optional<Error> failure() const = 0;

@@ -16,7 +16,8 @@ Result<Task> prepare(const Lease& lease, const ExecutorInfo& info) {
                 "name a model that an engine serves, or \"*\" for any");
   }
   if (!job.request.sampling.seed) job.request.sampling.seed = derived_seed(job);
-  return Task{lease.lease, std::move(job.custom_id), std::move(job.request), job.priority};
+  return Task{lease.lease, std::move(job.custom_id), std::move(job.request), job.priority,
+              lease.prefix};
 }
 
 JobEnd job_end(Ended ended) {

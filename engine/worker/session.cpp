@@ -250,6 +250,7 @@ void Session::heartbeat() {
   for (const LeaseId lease : executor_.waiting()) {
     if (book_.state(lease) == LeaseBook::State::running) beat.waiting.push_back(lease);
   }
+  beat.prefixes = executor_.prefixes();
   granted_ = beat.credit;
   send(std::move(beat));
   heartbeat_due_us_ = now_us() + us(heartbeat_ms_);

@@ -198,6 +198,7 @@ void SimEngine::heartbeat() {
   for (const auto& item : ended_) beat.leases.push_back(item.first);
   beat.steps = steps_;
   beat.credit = hanging_ ? 0 : credit();
+  beat.prefixes.assign(prefixes_.begin(), prefixes_.end());
   wire_(peer_, {2, std::move(beat)});
   send_ends();  // again, until the broker has answered
 }
@@ -218,6 +219,7 @@ void SimEngine::receive(const Envelope& envelope) {
       const int steps =
           lease.job.starts_with("kill") ? 1'000'000 : 1 + static_cast<int>(dice_.below(60));
       running_[lease.lease] = {lease.job, steps};
+      if (lease.prefix != 0) prefixes_.insert(lease.prefix);
     }
   }
   if (const auto* answer = std::get_if<HeartbeatAnswer>(&envelope.message)) {

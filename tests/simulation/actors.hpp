@@ -130,6 +130,7 @@ class SimEngine {
   std::uint64_t steps_ = 0;
   std::map<LeaseId, Running> running_;
   std::map<LeaseId, std::pair<std::string, JobState>> ended_;  // not yet committed
+  std::set<std::uint64_t> prefixes_;                           // of all its leases
   std::set<LeaseId> seen_;  // runs a lease that comes twice only once
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "broker/core/broker.hpp"
+#include "broker/core/prefix_key.hpp"
 #include "broker/core/results.hpp"
 #include "tests/simulation/actors.hpp"
 #include "tests/simulation/commits.hpp"
@@ -137,7 +138,10 @@ void Simulation::make_clients() {
       // Faults also kill engines that run innocent suspects, which must survive all these deaths.
       job.max_attempts = killer ? 2 : limits::max_attempts;
       job.batch = dice_.chance(0.5) ? "batch-" + std::to_string(c) : "";
-      job.request.prompt = job.id + padding;
+      // Some prompts begin alike, with more than the broker looks at.
+      const auto beginning = std::string(dice_.chance(0.2) ? prefix_bytes : 0,
+                                         static_cast<char>('a' + dice_.below(3)));
+      job.request.prompt = beginning + job.id + padding;
       jobs.push_back(encode_job(job));
       checks_.know(job.id, job.batch, jobs.back());
     }

@@ -120,6 +120,17 @@ HeldPages PrefixTree::whole(const Space& space, std::span<const TokenId> tokens)
   return out;
 }
 
+bool PrefixTree::holds(const Space& space, std::span<const TokenId> tokens) const {
+  const std::size_t page = pools_->page_tokens();
+  Node* node = space.get();
+  if (tokens.size() < page) return false;
+  for (; tokens.size() >= page; tokens = tokens.subspan(page)) {
+    node = child(*node, tokens.first(page));
+    if (node == nullptr || node->promised) return false;
+  }
+  return true;
+}
+
 // Finds the written child that shares the most first tokens with `rest`, of those that have a page
 // of every group. It is one of the two between which `rest` would be inserted. A state is that
 // after a whole page, so models with states go on from whole pages only.

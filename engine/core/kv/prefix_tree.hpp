@@ -100,6 +100,9 @@ class PrefixTree {
   // to a node that has one. Marks it as used now.
   HeldPages whole(const Space& space, std::span<const TokenId> tokens);
 
+  // Whether the whole pages of `tokens`, at least one, are written in group 0. It marks nothing.
+  bool holds(const Space& space, std::span<const TokenId> tokens) const;
+
   // Promises that `writer` will write the whole pages of `tokens` that the space lacks into the
   // table's pages of group 0. Returns their nodes, first position first; none if the space has,
   // somewhere on the path, another page than the table.

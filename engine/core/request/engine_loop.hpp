@@ -52,6 +52,7 @@ class EngineLoop {
              std::uint32_t priority = limits::priority_default);
   void cancel(RequestId id);
   bool busy() const;
+  bool holds(std::span<const TokenId> beginning) const { return scheduler_.holds(beginning); }
   Status step(std::vector<Event>& events);
   // Returns everything that a later step depends on, as text. Tests use it to show that a refused
   // call changes nothing.

@@ -69,6 +69,10 @@ class Scheduler {
   // Returns what the tree has whole of a path's beginning. It is written, and no planned step
   // writes to it. Only with the prefix cache on.
   HeldPages held(std::span<const TokenId> tokens);
+  // Whether the tree has the whole pages of this beginning; false with the prefix cache off.
+  bool holds(std::span<const TokenId> tokens) const {
+    return shared_ != nullptr && tree_.holds(shared_, tokens);
+  }
 
   // Plans the next step. False: no row can be planned now.
   bool plan(PlannedStep& step);

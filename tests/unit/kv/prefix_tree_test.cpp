@@ -52,6 +52,20 @@ TEST_F(PrefixTreeTest, GivesWholePagesOfTheLongestKnownBeginning) {
   EXPECT_EQ(known({}), 0u);
 }
 
+TEST_F(PrefixTreeTest, HoldsABeginningWhoseWholePagesAreAllWritten) {
+  leave(tokens_from(0, 8));
+  EXPECT_TRUE(tree_.holds(space_, tokens_from(0, 4)));
+  EXPECT_TRUE(tree_.holds(space_, tokens_from(0, 11))) << "its last page is not whole";
+  EXPECT_FALSE(tree_.holds(space_, tokens_from(0, 12)));
+  EXPECT_FALSE(tree_.holds(space_, tokens_from(0, 3))) << "it has no whole page";
+  EXPECT_FALSE(tree_.holds(space_, tokens_from(1, 4)));
+  SequencePages table(pools_);
+  ASSERT_TRUE(table[0].cover(4));
+  const auto promised = tree_.promise(space_, tokens_from(50, 4), table, 9);
+  EXPECT_FALSE(tree_.holds(space_, tokens_from(50, 4))) << "it is promised only";
+  tree_.withdraw(promised);
+}
+
 // An exact hit without its last token is such a fork, too: the rest is in a page to copy.
 TEST_F(PrefixTreeTest, AForkInsideAPageNamesThePageAndHowMuchOfItFits) {
   const auto pages = leave(tokens_from(0, 8));

@@ -35,8 +35,16 @@ inline std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// Undoes version 9: nothing was paused.
+// Undoes version 10: nothing told what a prompt begins with.
+#define BACK_TO_VERSION_9                 \
+  "ALTER TABLE jobs DROP COLUMN prefix;"  \
+  "ALTER TABLE queue DROP COLUMN prefix;" \
+  "PRAGMA user_version=9;"
+inline constexpr const char* back_to_version_9 = BACK_TO_VERSION_9;
+
+// Undoes version 9 as well: nothing was paused.
 #define BACK_TO_VERSION_8                   \
+  BACK_TO_VERSION_9                         \
   "DROP INDEX jobs_set_aside;"              \
   "DROP TABLE pauses;"                      \
   "ALTER TABLE batches DROP COLUMN paused;" \

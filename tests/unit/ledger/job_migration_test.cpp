@@ -4,6 +4,30 @@
 namespace millrace::broker::test {
 namespace {
 
+// Version 9 did not know what prompts begin with.
+TEST(SqliteMigration, TheQueueOfVersion9IsHandedOutInItsOrder) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  SubmitJob a = job("a"), b = job("b"), c = job("c"), d = job("d");
+  a.prefix = c.prefix = 1;
+  b.prefix = d.prefix = 2;
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{a, b}, start_us));
+  ledger.reset();
+  change(path, back_to_version_9);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  Claim of_two = claim(3);
+  of_two.prefixes.own = {2};
+  const auto replies = ledger->apply(std::vector<Operation>{c, d, of_two}, start_us);
+  ASSERT_TRUE(replies);
+  std::vector<std::string> given;
+  for (const auto& one : std::get<ClaimReply>(*(*replies)[2]).jobs) given.push_back(one.job);
+  EXPECT_EQ(given, (std::vector<std::string>{"a", "b", "d"}));
+}
+
 // In version 8 nothing could be paused.
 TEST(SqliteMigration, NothingOfVersion8IsPaused) {
   const TemporaryFolder folder;

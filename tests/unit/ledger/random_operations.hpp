@@ -108,6 +108,7 @@ class RandomOperations {
     op.body = body_of(n);
     op.priority = n % 5;
     op.cost_tokens = 1 + n % 50;
+    op.prefix = n % 3 == 0 ? 0 : n % 8;
     op.max_queued = max_queued_;
     op.stream = n % 4 == 0 ? "second" : "results";
     op.model = n % 7 == 0 ? "*" : n % 11 == 0 ? "rare" : "model";
@@ -133,6 +134,10 @@ class RandomOperations {
     if (below(2) == 0) op.kv.push_back("r5/r3");
     if (below(2) == 0) op.kv.push_back("f16/f16");
     if (below(2) == 0) op.tail_jobs = 1 + below(30);
+    if (below(2) == 0) op.prefixes.take(1 + below(7));
+    if (below(2) == 0) {
+      op.prefixes.any = std::make_shared<const std::vector<std::uint64_t>>(1, 1 + below(7));
+    }
     if (below(3) != 0) return op;
     ClaimShared shared{std::move(op)};
     shared.from = ClaimFrom::jobs;

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "engine/core/request/prepare.hpp"
+
 namespace millrace::worker {
 namespace {
 
@@ -25,6 +27,7 @@ class FakeEngine final : public engine::Engine {
     std::vector<engine::RequestId> added, cancelled;
     std::vector<std::uint32_t> priorities;
     std::vector<engine::PartialEvent> partials;  // of the next step
+    std::set<TokenId> held;                      // beginnings, each one token long
 
     void release() {
       const std::lock_guard lock(mutex);
@@ -51,14 +54,16 @@ class FakeEngine final : public engine::Engine {
   Result<engine::Prepared> prepare(const GenerationRequest& request) const override {
     const auto& prompt = std::get<std::string>(request.prompt);
     if (prompt.empty()) return fail(Code::empty_prompt, "no token", "send some text");
-    if (!prompt.starts_with("slow")) return engine::Prepared();
+    auto prepared = std::make_shared<engine::PreparedRequest>();
+    prepared->prompt.assign(prompt.begin(), prompt.end());
+    if (!prompt.starts_with("slow")) return prepared;
     std::unique_lock lock(shared_.mutex);
     ++shared_.preparing;
     shared_.changed.notify_all();
     shared_.changed.wait(lock, [&] { return !shared_.hold_prompts; });
     --shared_.preparing;
     if (prompt == "slow and long") return fail(Code::context_exceeded, "too long", "shorten it");
-    return engine::Prepared();
+    return prepared;
   }
   Status add(engine::RequestId id, engine::Prepared, std::uint32_t priority) override {
     const std::lock_guard lock(shared_.mutex);
@@ -66,6 +71,13 @@ class FakeEngine final : public engine::Engine {
     shared_.priorities.push_back(priority);
     left_[id] = 2;
     return {};
+  }
+  Tokens beginning(const engine::PreparedRequest& request) const override {
+    return {request.prompt.front()};
+  }
+  bool holds(const Tokens& beginning) const override {
+    const std::lock_guard lock(shared_.mutex);
+    return shared_.held.contains(beginning.front());
   }
   void cancel(engine::RequestId id) override {
     const std::lock_guard lock(shared_.mutex);
@@ -190,6 +202,44 @@ TEST_F(EngineExecutorTest, TellsWhatWaitsForItsFirstStep) {
   shared_.release();
   EXPECT_EQ(wait_for_ends(3).size(), 3u);
   EXPECT_TRUE(executor_->waiting().empty());
+}
+
+TEST_F(EngineExecutorTest, TellsWhichBeginningsTheEngineHolds) {
+  start();
+  EXPECT_TRUE(executor_->prefixes().empty());
+  const auto run = [&](LeaseId lease, std::uint64_t prefix, const std::string& prompt) {
+    Task with = task(lease, prompt);
+    with.prefix = prefix;
+    executor_->add(std::move(with));
+    EXPECT_EQ(wait_for_ends(1).size(), 1u);
+    return executor_->prefixes();
+  };
+  shared_.held = {'a', 'b'};
+  (void)run(1, 71, "a long text");
+  (void)run(2, 72, "beginnings");
+  (void)run(3, 73, "cannot be kept");
+  EXPECT_EQ(run(4, 0, "a short text"), (std::vector<std::uint64_t>{72, 71}));
+  EXPECT_EQ(run(5, 71, "a long text again"), (std::vector<std::uint64_t>{71, 72}));
+  shared_.held = {'c'};
+  EXPECT_EQ(run(6, 0, "x"), std::vector<std::uint64_t>{73}) << "pages come and go";
+}
+
+TEST_F(EngineExecutorTest, TellsNoMoreBeginningsThanAHeartbeatMayHold) {
+  start();
+  shared_.held = {'a'};
+  const std::uint64_t jobs = limits::prefixes_per_engine + 20;
+  for (std::uint64_t i = 1; i <= jobs; ++i) {
+    Task with = task(i, "a");
+    with.prefix = i;
+    executor_->add(std::move(with));
+    EXPECT_EQ(wait_for_ends(1).size(), 1u);
+  }
+  (void)executor_->prefixes();
+  executor_->add(task(jobs + 1, "x"));
+  EXPECT_EQ(wait_for_ends(1).size(), 1u);
+  const auto told = executor_->prefixes();
+  ASSERT_EQ(told.size(), std::size_t{limits::prefixes_per_engine});
+  EXPECT_EQ(told.front(), jobs) << "those used last";
 }
 
 TEST_F(EngineExecutorTest, RunsTasksAndCountsSteps) {

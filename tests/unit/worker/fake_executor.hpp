@@ -43,6 +43,7 @@ class FakeExecutor final : public Executor {
   Progress progress() const override { return now; }
   std::vector<LeaseId> waiting() const override { return waits; }
   std::vector<LeaseId> take_begun() override { return std::exchange(begun, {}); }
+  std::vector<std::uint64_t> prefixes() override { return known; }
   std::optional<Error> failure() const override { return failed; }
   void on_change(std::function<void()> wake) override {
     const std::lock_guard lock(wake_mutex_);
@@ -72,6 +73,7 @@ class FakeExecutor final : public Executor {
   std::vector<LeaseId> cancelled;
   std::vector<TaskPartial> partials;
   std::vector<LeaseId> waits, begun;
+  std::vector<std::uint64_t> known;
   Progress now;
   std::optional<Error> failed;
 

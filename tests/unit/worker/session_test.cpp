@@ -40,6 +40,23 @@ TEST_F(SessionTest, ALeaseIsRunAndItsEndCarriesTheResult) {
   EXPECT_EQ(text_of(ends[0].ends[0]), "answer 5");
 }
 
+TEST_F(SessionTest, HeartbeatsTellWhichBeginningsTheExecutorHolds) {
+  join();
+  Leases leases;
+  leases.leases.push_back(make_lease(5));
+  leases.leases[0].prefix = 77;
+  say(leases);
+  session_.pump();
+  ASSERT_EQ(executor_.started(), Leased{5});
+  EXPECT_EQ(executor_.task(0).prefix, 77u);
+  executor_.known = {77, 12};
+  (void)sent_of<Heartbeat>();
+  wait_ms(5'000);
+  const auto beats = sent_of<Heartbeat>();
+  ASSERT_FALSE(beats.empty());
+  EXPECT_EQ(beats.back().prefixes, (std::vector<std::uint64_t>{77, 12}));
+}
+
 TEST_F(SessionTest, AJobWithoutSeedGetsOneFromItsContent) {
   join();
   lease({1, 2});

@@ -1,0 +1,25 @@
+#pragma once
+// What a claim knows of the beginnings of prompts that engines hold. Thread safety: a plain value.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace millrace::broker {
+
+// Which beginnings of prompts engines hold, by SubmitJob::prefix. Both lists are sorted.
+struct HeldPrefixes {
+  std::vector<std::uint64_t> own;                           // the engine that claims
+  std::shared_ptr<const std::vector<std::uint64_t>> any{};  // any engine of its model; null: none
+
+  void take(std::uint64_t prefix) {  // the engine that claims will hold it
+    const auto at = std::ranges::lower_bound(own, prefix);
+    if (prefix != 0 && (at == own.end() || *at != prefix)) own.insert(at, prefix);
+  }
+  bool by_own(std::uint64_t prefix) const { return std::ranges::binary_search(own, prefix); }
+  bool by_any(std::uint64_t prefix) const {
+    return any != nullptr && std::ranges::binary_search(*any, prefix);
+  }
+};
+
+}  // namespace millrace::broker
