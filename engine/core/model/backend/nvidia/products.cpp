@@ -49,7 +49,7 @@ std::uint32_t local_bytes(const PanelFormat& format, const WarpShape& shape) {
   constexpr std::uint32_t vector_bytes = 16;
   const auto words = static_cast<std::uint32_t>(format.codes);
   const std::uint32_t panel =
-      STAGE_PANEL(shape.stage_blocks, STAGE_BLOCK_PITCH(format.quantized(), words),
+      STAGE_PANEL(shape.stage_blocks, STAGE_BLOCK_VECTORS(format.quantized(), words),
                   format.scales_per_block() * format.scale_bytes,
                   STAGE_STEP_VECTORS(format.has_steps(), format.affine));
   const std::uint32_t x = STAGE_X(shape.stage_blocks, shape.tiles * tile_columns);
