@@ -11,7 +11,7 @@
 // 2^20 on is infinite as a half, and shows in every result that uses it.
 //
 //   weight, out, bias, mode   as for exact_generic.cl; in the order of LANES 1 (layout.cl)
-//   x        blocks of 32 halves (quantize/code_block.h), X_STRIDE words from row to row
+//   x        rows of X_STRIDE words of halves (quantize/code_block.h)
 //   launch   local (32, GROUP_WARPS), groups (columns / TILE_COLUMNS, panels / GROUP_PANELS),
 //            rounded up: groups that share weights run together
 //
@@ -28,8 +28,9 @@
 #include "matmul/half_stage.h"
 #include "matmul/layout.cl"
 #include "matmul/mma.cl"
-#include "matmul/mode.h"
 #include "matmul/operands.cl"
+#include "matmul/panel_stages.cl"
+#include "matmul/store_tiles.cl"
 #include "quantize/code_block.h"
 
 #ifndef WARP_PANELS
@@ -38,7 +39,7 @@
 #define STAGES 2
 #endif
 #ifndef X_STRIDE
-#define X_STRIDE (K_BLOCKS * H_WORDS)
+#define X_STRIDE ((K + 63) / 64 * 32)
 #endif
 
 #define TILE_COLUMNS (8 * WARP_TILES)
@@ -49,44 +50,6 @@
 #define X_STAGE STAGE_X(STAGE_BLOCKS, TILE_COLUMNS)
 #define STAGE_VECTORS (PANELS_STAGE + X_STAGE)
 
-// The turns in which so many work-items share `count` vectors, and whether there is an i for each.
-#define MR_TURNS(count, items) (((count) + (items) - 1) / (items))
-#define MR_SHARED(i, count, items) ((count) % (items) == 0 || (i) < (count))
-
-// Begins to copy the blocks of a stage of a panel; a warp does this for its own.
-MR_GROUP_INLINE void mr_copy_panel(__local uint4* to, __global const uchar* panel, uint step,
-                                   uint lane) {
-#if SCALE_SIZE > 0
-  const uint codes_at = CODES_AT;
-#else
-  const uint codes_at = 0;
-#endif
-  __global const uint4* codes = (__global const uint4*)(panel + codes_at) +
-                                step * (STAGE_BLOCKS * BLOCK_VECTORS);
-  MR_EACH(turn, MR_TURNS(STAGE_BLOCKS * BLOCK_VECTORS, 32)) {
-    const uint i = turn * 32 + lane;
-    if (MR_SHARED(i, STAGE_BLOCKS * BLOCK_VECTORS, 32) && MR_EXISTS(step, i / BLOCK_VECTORS)) {
-      mr_copy16(to + i, codes + i);
-    }
-  }
-#if SCALE_SIZE > 0
-  __global const uint4* scales = (__global const uint4*)(panel + SCALES_AT) +
-                                 step * (STAGE_BLOCKS * SCALE_VECTORS);
-  MR_EACH(turn, MR_TURNS(STAGE_BLOCKS * SCALE_VECTORS, 32)) {
-    const uint i = turn * 32 + lane;
-    if (MR_SHARED(i, STAGE_BLOCKS * SCALE_VECTORS, 32) && MR_EXISTS(step, i / SCALE_VECTORS)) {
-      mr_copy16(to + STAGE_SCALES + i, scales + i);
-    }
-  }
-#endif
-#if SCALE_SIZE == 1
-  if (lane < STEP_VECTORS) {
-    mr_copy16(to + STAGE_STEPS + lane, (__global const uint4*)(panel + HALVES_AT) +
-                                           step * STAGE_BLOCKS / 8 * STEP_VECTORS + lane);
-  }
-#endif
-}
-
 // Begins to copy a stage of the group's columns of x, block by block (mr_load_columns).
 MR_GROUP_INLINE void mr_copy_x(__local uint4* to, __global const uint4* x, uint first,
                                uint columns, uint step, uint item) {
@@ -96,8 +59,8 @@ MR_GROUP_INLINE void mr_copy_x(__local uint4* to, __global const uint4* x, uint 
     // What is absent stays as it is: no output that exists depends on it.
     if (MR_SHARED(i, X_STAGE, GROUP_ITEMS) && first + column < columns && MR_EXISTS(step, b)) {
       mr_copy16(to + b * TILE_COLUMNS * 4 + MR_COLUMN_AT(column, part),
-                x + (size_t)(first + column) * (X_STRIDE / 4) +
-                    (step * STAGE_BLOCKS + b) * (H_WORDS / 4) + part);
+                x + H_VECTOR_AT((size_t)first + column, (step * STAGE_BLOCKS + b) * 4 + part,
+                                X_STRIDE / 4));
     }
   }
 }
@@ -156,15 +119,11 @@ void matmul(__global const uchar* weight, __global const uint4* x, __global floa
       }
     }
   }
-  MR_EACH(p, WARP_PANELS) MR_EACH(n, WARP_TILES) MR_EACH(i, 4) {
-    const uint at = first_panel + p, column = first_column + 8 * n + 2 * t + i % 2;
-    if (at < panels && column < columns) {
-      const uint row = out_row + at * 16 + g + i / 2 * 8;
-      __global float* to = out + (size_t)column * out_stride + row;
-      float sum = acc[p][n][i] * H_UNIT;
-      if ((mode & MODE_BIASED) != 0) sum = sum + bias[row];
-      if ((mode & MODE_ADDS) != 0) sum = sum + *to;
-      *to = sum;
+  MR_EACH(p, WARP_PANELS) {
+    const uint at = first_panel + p;
+    if (at < panels) {
+      mr_store_tiles(acc[p][0], WARP_TILES, out, bias, out_row + at * 16 + g, first_column + 2 * t,
+                     columns, out_stride, mode);
     }
   }
 }

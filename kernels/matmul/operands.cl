@@ -44,14 +44,16 @@ MR_GROUP_INLINE uint mr_staged_half(__local const uint4* stage, uint b, uint row
 
 // Returns number i of row `row` of block b: a d, or an m.
 MR_GROUP_INLINE float mr_staged_scale(__local const uint4* stage, uint b, uint row, uint i) {
+#if SCALE_SIZE == 2
+  return mr_from_half(mr_staged_half(stage, b, row, i));
+#else
   const uint at = (b * SCALES + i) * 16 + row;
 #if SCALE_SIZE == 4
   return ((__local const float*)(stage + STAGE_SCALES))[at];
-#elif SCALE_SIZE == 2
-  return mr_from_half(mr_staged_half(stage, b, row, i));
 #else
   return mr_from_half(mr_staged_half(stage, b, row, i)) *
          (float)((__local const char*)(stage + STAGE_SCALES))[at];
+#endif
 #endif
 }
 
