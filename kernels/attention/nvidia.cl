@@ -3,7 +3,7 @@
 //
 //   qkv, sinks, kv, step   as for generic.cl
 //   out     float [tokens][out_stride], or null
-//   codes   halves of out (quantize/code_block.h), 2 * code_stride from token to token, or null
+//   codes   rows of code_stride words of halves of out (quantize/code_block.h), or null
 //   launch  one group of ITEMS work-items per token and set of HEADS_AT_ONCE query heads of a KV
 //           head, groups (KV_HEADS * HEAD_PARTS, tokens)
 //
@@ -198,8 +198,9 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
         const float value = total[h][c] * inverse;
         if (out != 0) out[(size_t)token * out_stride + head * HEAD_DIM + d] = value;
         if (codes != 0) {
-          codes[(size_t)token * (2 * code_stride) + head * HEAD_DIM + d] =
-              (ushort)mr_halves(value * H_SCALE, 0.0f);
+          const uint channel = head * HEAD_DIM + d;
+          const size_t vector = H_VECTOR_AT((size_t)token, channel / 8, code_stride / 4);
+          codes[vector * 8 + channel % 8] = (ushort)mr_halves(value * H_SCALE, 0.0f);
         }
       }
     }

@@ -274,7 +274,7 @@ static inline void MR_Q(mr_output)(const Unit* unit, const float16* total,
     if (codes != 0) {
       __global int* to = codes + token * code_stride + head * (VALUE_DIM / 32) * Q_WORDS;
       for (uint c = 0; c < VALUE_BLOCKS; c += 2) {
-        mr_quantize(row[c], row[c + 1], to + c / 2 * Q_WORDS);
+        mr_quantize(row[c], row[c + 1], to, c / 2);
       }
     }
 #endif

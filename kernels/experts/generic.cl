@@ -24,7 +24,11 @@
 #define X_STRIDE K
 #endif
 
+// The sum of a row of a panel and row x_row of x.
+#ifndef MR_SUM
 static inline float mr_output(__global const uchar* panel, uint row, __global const ROW_NUMBER* x);
+#define MR_SUM(panel, row, x, x_row) mr_output(panel, row, x + (size_t)(x_row) * X_STRIDE)
+#endif
 
 __kernel __attribute__((reqd_work_group_size(16, GROUP_COLUMNS, 1)))
 void experts_matmul(__global const uchar* weight, __global const ROW_NUMBER* x,
@@ -38,7 +42,7 @@ void experts_matmul(__global const uchar* weight, __global const ROW_NUMBER* x,
   if (expert >= experts) return;
   __global const uchar* panel = weight + ((size_t)expert * panels + p) * PANEL_BYTES;
   const uint r = first_row + p * 16 + row;
-  float sum = mr_output(panel, row, x + (size_t)(by_token != 0 ? at.y : slot) * X_STRIDE);
+  float sum = MR_SUM(panel, row, x, by_token != 0 ? at.y : slot);
   if ((mode & MODE_BIASED) != 0) sum = sum + bias[(size_t)at.x * rows + r];
   out[(size_t)slot * out_stride + r] = sum;
 }

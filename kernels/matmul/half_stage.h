@@ -1,17 +1,15 @@
 #pragma once
-// The sizes of a stage in local memory (half_nvidia.cl), in vectors of 16 bytes, as host and device
-// share them. C++ and OpenCL C both read this file.
+// The sizes of a stage in local memory (half_nvidia.cl, half_wgmma.cl), in vectors of 16 bytes, as
+// host and device share them. C++ and OpenCL C both read this file.
 //
 // A panel has the codes of its blocks, `words` of 16 rows each, or their halves; then their scales;
-// then the halves that steps multiply. Two vectors of padding after each pair of words, or of fours
-// of columns, keep the lanes of a warp from the same banks.
+// then the halves that steps multiply.
 
 #define STAGE_BLOCK_VECTORS(quantized, words) ((quantized) ? 4 * (words) : 64)
-#define STAGE_PADDED_AFTER(quantized) ((quantized) ? 8 : 16)
-#define STAGE_BLOCK_PITCH(quantized, words)                                      \
-  (STAGE_BLOCK_VECTORS(quantized, words) +                                       \
-   (STAGE_BLOCK_VECTORS(quantized, words) + STAGE_PADDED_AFTER(quantized) - 1) / \
-       STAGE_PADDED_AFTER(quantized) * 2)
 #define STAGE_STEP_VECTORS(has_steps, affine) ((has_steps) ? ((affine) ? 4 : 2) : 0)
-#define STAGE_PANEL(blocks, pitch, scales, steps) ((blocks) * ((pitch) + (scales)) + (steps))
+#define STAGE_PANEL(blocks, codes, scales, steps) ((blocks) * ((codes) + (scales)) + (steps))
 #define STAGE_X(blocks, columns) ((blocks) * (columns)*4)
+
+// The local memory of half_wgmma.cl in bytes: stages of x, of panels, and two barriers for each.
+#define WGMMA_BYTES(stages, columns, panels, panel_stage) \
+  ((stages) * ((columns)*128 + (panels) * (panel_stage)*16 + 16))

@@ -3,8 +3,7 @@
 //
 //   panel p holds rows 16p .. 16p+15; missing rows and columns are zero; K is padded to 32s.
 //
-//   plain values   F32: [K][16] float; F16, BF16: [K][16] ushort, or with QUADS 1
-//                  [K/4][16][4] ushort: four columns of a row stand together
+//   plain values   F32: [K][16] float; F16, BF16: [K][16] ushort
 //   codes          scales, then words [K/32][CODES][16] uint
 //   levels         CODE_LEVELS 1: 64 bytes, 16 levels plus 128, four times; then as codes
 //
@@ -28,13 +27,24 @@
 //     SCALE_BLOCK columns share a d and an m. S counts first the d of a block, then its m: one of
 //     each for SCALE_BLOCK 32, two for SCALE_BLOCK 16 (columns 0..15 and 16..31).
 //
-//   So a word of 16 rows is one vector, and each of its lanes is four neighbouring columns, the
-//   form that integer dot products take. Scales and codes begin at multiples of 64 bytes. A weight
-//   is exactly the value that the file defines: products of scale and code are exact in fp32, so
-//   one fma rounds once, as a multiply and an add do; so are products of a char and a half.
+//   With LANES 1 the numbers of a block stand as the lanes of a warp take them for the matrix unit
+//   of NVIDIA GPUs (operands.cl). Column 16j + 2t + 8h + z of a block, with t below 4 and j, h, z
+//   below 2, is then at place 8t + 4j + 2h + z, and places replace columns in the rules for CODES
+//   above. A lane 4g + t has the rows g + 8i, i below 2:
+//     F16, BF16     [K/32][j][lane][i][4] ushort, the places 8t + 4j and on
+//     CODES 8       words [K/32][lane][j][i], word 2t + j of row g + 8i
+//     CODES 4 to 6  words [K/32][lane][i], word t of row g + 8i; then the words of high bits, which
+//                   stay rows of 16; so do the words of CODES 2
+//
+//   Otherwise a word of 16 rows is one vector, and each of its lanes is four neighbouring columns,
+//   the form that integer dot products take.
+//
+//   Scales and codes begin at multiples of 64 bytes. A weight is exactly the value that the file
+//   defines: products of scale and code are exact in fp32, so one fma rounds once, as a multiply
+//   and an add do; so are products of a char and a half.
 //
 // Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4, 5, 6 or 8; OFFSET; AFFINE; CODE_LEVELS;
-// SCALE_SIZE, 0 without codes; SCALE_BLOCK; K, the padded number of columns. A program that
+// SCALE_SIZE, 0 without codes; SCALE_BLOCK; LANES; K, the padded number of columns. A program that
 // multiplies matrices of several formats or depths gives them to each part that multiplies
 // (integer_tiles.cl), with PRODUCT to number the parts: MR_N(mr_pairs) is mr_pairs_0.
 #include "common/prelude.cl"
@@ -50,8 +60,8 @@
 #ifndef K
 #define K 256
 #endif
-#ifndef QUADS
-#define QUADS 0
+#ifndef LANES
+#define LANES 0
 #endif
 #ifndef PRODUCT
 #define PRODUCT 0
@@ -76,7 +86,20 @@
 #define PANEL_BYTES \
   (SCALE_SIZE > 0 ? CODES_AT + K_BLOCKS * WORDS * 64 : K * (CODES == MR_F32 ? 64 : 32))
 
-// The codes of columns 4g .. 4g+3 of a block, one a byte, of type T; word(i) is the block's word i.
+// Where column k of a block stands.
+#define MR_PLACE(k) (LANES ? (k) % 8 / 2 * 8 + (k) / 16 * 4 + (k) % 16 / 8 * 2 + (k) % 2 : (k))
+// Where word i of a row stands among the words of a block.
+#if LANES && LOW_BITS >= 4
+#define LANE_WORDS (LOW_BITS / 4)  // of a row
+#define MR_WORD_AT(i, row)                                                                       \
+  ((i) < 4 * LANE_WORDS                                                                          \
+       ? (((row) % 8 * 4 + (i) / LANE_WORDS) * LANE_WORDS + (i) % LANE_WORDS) * 2 + (row) / 8     \
+       : (i) * 16 + (row))
+#else
+#define MR_WORD_AT(i, row) ((i) * 16 + (row))
+#endif
+
+// The codes of places 4g .. 4g+3 of a block, one a byte, of type T; word(i) is the block's word i.
 #define MR_FIELD(T, word, at, bits) \
   ((word) >> (T)((at) % 8) & (T)(0x01010101u * ((1 << (bits)) - 1)))
 #define MR_LOW_CODES(T, word, g) MR_FIELD(T, word((g) * LOW_BITS / 8), (g) * LOW_BITS, LOW_BITS)

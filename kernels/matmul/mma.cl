@@ -12,6 +12,10 @@
 //
 // Pairs of a and b that stand for each other may be any.
 //
+// mr_load_columns(tile, lane): the words of b for two instructions, 32 halves of each of 8 columns:
+// two words for the first 16 halves, two for the others. Vector m of column c, of four, stands in
+// local memory at tile[MR_COLUMN_AT(c, m)], so that 8 lanes never meet in a bank.
+//
 // mr_copy16(to, from): begins to copy four words from global to local memory. MR_COPIES_BEGUN()
 // ends a set of copies; MR_WAIT_FOR_COPIES(n) waits until at most the n last sets are under way.
 //
@@ -28,6 +32,8 @@
 #define GROUP_WARPS 1
 #endif
 
+#define MR_COLUMN_AT(c, m) ((c) * 4 + ((m) ^ ((c) / 2 & 3)))
+
 #if MATRIX_UNIT
 #define MR_MMA_MEMORY
 #define MR_UNIT_EACH MR_EACH
@@ -38,6 +44,14 @@ static inline void mr_mma_halves(float* sums, const uint* a, const uint* b) {
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
+  uint4 words;
+  __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                   : "r"((uint)(size_t)(tile + MR_COLUMN_AT(lane % 8, lane / 8)))
+                   : "memory");
+  return words;
 }
 MR_GROUP_INLINE void mr_copy16(__local uint4* to, __global const uint4* from) {
   __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -77,6 +91,13 @@ MR_GROUP_INLINE void mr_mma_emulated(float* sums, const uint* a, const uint* b,
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 #define mr_mma_halves(sums, a, b) mr_mma_emulated(sums, a, b, mma_memory)
+
+MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
+  const uint g = lane / 4, t = lane % 4;
+  uint words[4];
+  for (uint m = 0; m < 4; ++m) words[m] = ((__local const uint*)(tile + MR_COLUMN_AT(g, m)))[t];
+  return (uint4)(words[0], words[1], words[2], words[3]);
+}
 
 MR_GROUP_INLINE void mr_copy16(__local uint4* to, __global const uint4* from) {
   *to = *from;

@@ -17,10 +17,10 @@ static inline float mr_scale(__global const uchar* panel, uint row, uint block, 
 #endif
 }
 
-// Returns the codes of columns 4g .. 4g+3 of a block and row, one a byte.
+// Returns the codes of places 4g .. 4g+3 of a block and row, one a byte.
 static inline uint mr_codes_of(__global const uchar* panel, uint row, uint block, uint g) {
-  __global const uint* words = (__global const uint*)(panel + CODES_AT) + block * WORDS * 16 + row;
-#define MR_WORD(i) words[(i) * 16]
+  __global const uint* words = (__global const uint*)(panel + CODES_AT) + block * WORDS * 16;
+#define MR_WORD(i) words[MR_WORD_AT(i, row)]
 #if CODES == 5 || CODES == 6
   return MR_LOW_CODES(uint, MR_WORD, g) | MR_HIGH_CODES(uint, MR_WORD, g);
 #else
@@ -33,7 +33,8 @@ static inline uint mr_codes_of(__global const uchar* panel, uint row, uint block
 // Returns the weight in row 0..15 of a panel and column k.
 static inline float mr_weight(__global const uchar* panel, uint row, uint k) {
 #if SCALE_SIZE > 0
-  const uint code = mr_codes_of(panel, row, k / 32, k % 32 / 4) >> k % 4 * 8 & 255u;
+  const uint place = MR_PLACE(k % 32);
+  const uint code = mr_codes_of(panel, row, k / 32, place / 4) >> place % 4 * 8 & 255u;
   const float value = (float)((int)(CODE_LEVELS ? panel[code] : code) - OFFSET);
   const uint run = k % 32 / SCALE_BLOCK;
   const float d = mr_scale(panel, row, k / 32, run);
@@ -45,7 +46,12 @@ static inline float mr_weight(__global const uchar* panel, uint row, uint k) {
 #elif CODES == MR_F32
   return ((__global const float*)panel)[k * 16 + row];
 #else
-  const uint at = QUADS ? (k / 4 * 16 + row) * 4 + k % 4 : k * 16 + row;
+#if LANES
+  const uint place = MR_PLACE(k % 32), lane = row % 8 * 4 + place / 8;
+  const uint at = k / 32 * 512 + ((place / 4 % 2 * 32 + lane) * 2 + row / 8) * 4 + place % 4;
+#else
+  const uint at = k * 16 + row;
+#endif
 #if CODES == MR_F16
   return vload_half(at, (__global const half*)panel);
 #else

@@ -1,12 +1,12 @@
 #pragma once
 // Quantizes activations for integer products, to blocks of codes (code_block.h). A row is one block
-// after the other; rows are X_STRIDE words apart, a multiple of four.
+// after the other; rows are `stride` words apart, a multiple of four.
 //
 //   top  = largest |v|; a top below 1e-37 gives zeros
 //   s    = top * (1/127)
 //   code = nearest even of v * (127 * mr_recip(top)), clamped to +-127
 //
-// With CODE_HALVES 1 a block is the nearest halves instead.
+// With CODE_HALVES 1 the codes are the nearest halves instead, which stand in panels of rows.
 //
 // If a number of a block is not finite, neither is the block's scale, and so it shows in every
 // result that uses the block. Sums are of integers, hence exact in any order.
@@ -18,10 +18,23 @@
 #ifndef CODE_HALVES
 #define CODE_HALVES 0
 #endif
+// A row of codes, of all that are `stride` words long.
 #if CODE_HALVES
-#define CODE_WORDS H_WORDS
+typedef struct {
+  __global uint4* all;
+  uint row, vectors;
+} CodeRow;
+
+static inline CodeRow mr_code_row(__global int* all, uint row, uint stride) {
+  const CodeRow out = {(__global uint4*)all, row, stride / 4};
+  return out;
+}
 #else
-#define CODE_WORDS Q_WORDS
+typedef __global int* CodeRow;
+
+static inline CodeRow mr_code_row(__global int* all, uint row, uint stride) {
+  return all + (size_t)row * stride;
+}
 #endif
 
 static inline int mr_largest16(int16 v) {
@@ -68,25 +81,25 @@ static inline void mr_store_block(float16 first, float16 second, float scale, fl
 }
 
 #if CODE_HALVES
-// Converts one block.
-static inline void mr_quantize(float16 first, float16 second, __global int* out) {
+static inline uint4 mr_halves8(float8 v) {
+  return (uint4)(mr_halves(v.s0, v.s1), mr_halves(v.s2, v.s3), mr_halves(v.s4, v.s5),
+                 mr_halves(v.s6, v.s7));
+}
+// Converts block `block` of a row.
+static inline void mr_quantize(float16 first, float16 second, CodeRow out, uint block) {
   const float16 a = first * H_SCALE, b = second * H_SCALE;
-  vstore4((int4)(mr_halves(a.s0, a.s1), mr_halves(a.s2, a.s3), mr_halves(a.s4, a.s5),
-                 mr_halves(a.s6, a.s7)), 0, out);
-  vstore4((int4)(mr_halves(a.s8, a.s9), mr_halves(a.sa, a.sb), mr_halves(a.sc, a.sd),
-                 mr_halves(a.se, a.sf)), 1, out);
-  vstore4((int4)(mr_halves(b.s0, b.s1), mr_halves(b.s2, b.s3), mr_halves(b.s4, b.s5),
-                 mr_halves(b.s6, b.s7)), 2, out);
-  vstore4((int4)(mr_halves(b.s8, b.s9), mr_halves(b.sa, b.sb), mr_halves(b.sc, b.sd),
-                 mr_halves(b.se, b.sf)), 3, out);
+  const float8 vectors[4] = {a.lo, a.hi, b.lo, b.hi};
+  MR_EACH(i, 4) {
+    out.all[H_VECTOR_AT((size_t)out.row, block * 4 + i, out.vectors)] = mr_halves8(vectors[i]);
+  }
 }
 #else
-// Quantizes one block.
-static inline void mr_quantize(float16 first, float16 second, __global int* out) {
+// Quantizes block `block` of a row.
+static inline void mr_quantize(float16 first, float16 second, CodeRow out, uint block) {
   const float top = mr_top(first, second);
   const bool none = top < 1e-37f;
   mr_store_block(first, second, none ? 0.0f : top * 0.00787401571869850158691f,
-                 none ? 0.0f : 127.0f * mr_recip(top), out);
+                 none ? 0.0f : 127.0f * mr_recip(top), out + block * Q_WORDS);
 }
 #endif
 

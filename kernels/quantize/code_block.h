@@ -15,9 +15,16 @@
 #define Q_OFFSET 10
 #define Q_OFFSET_HALF 11
 
-// A block of halves, the form in which the products of NVIDIA GPUs read activations: the halves of
-// H_SCALE times the 32 channels, two a word, in the order of the channels.
-#define H_WORDS 16
+// Halves, the form in which the products of NVIDIA GPUs read activations: those of H_SCALE times
+// the channels. They stand as the matrix unit reads them, in panels of H_ROWS rows: of 64 channels,
+// 128 bytes of each row of the panel, then of the next 64. A row's vectors of eight channels are in
+// turn exchanged within the 128 bytes, so that eight rows never meet in a bank of local memory.
+// H_VECTOR_AT says where vector v of a row stands, in vectors of 16 bytes, for rows of `vectors`
+// vectors each, a multiple of eight.
+#define H_ROWS 64
+#define H_VECTOR_AT(row, v, vectors)                                                     \
+  ((row) / H_ROWS * (H_ROWS * (vectors)) + (v) / 8 * (H_ROWS * 8) + (row) % H_ROWS * 8 + \
+   (((v) % 8) ^ ((row) % 8)))
 #define H_SCALE 0.0625f
 #define H_UNIT 16.0f
 

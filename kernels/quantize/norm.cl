@@ -5,7 +5,7 @@
 #include "quantize/row.cl"
 
 static inline void mr_norm_quantize(__global const float* x, __global const float* weight,
-                                    __global int* out, uint blocks, float inverse_width,
+                                    CodeRow out, uint blocks, float inverse_width,
                                     float epsilon MR_SUMS_PARAMETER) {
   const float mean = MR_MEAN(x, 2 * blocks, inverse_width);
   const float scale = mr_rms_scale(x, 2 * blocks, inverse_width, epsilon, mean MR_SUMS_ARGUMENT);

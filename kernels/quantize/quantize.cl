@@ -2,7 +2,7 @@
 // product. Each row has a group of ROW_ITEMS work-items. Limit: vector operations, 31 a block, half
 // of them for its two folds of 16 lanes; a norm before it adds 10, a gate by SiLU 60.
 //
-//   out  int [launch][X_STRIDE]; the kernels write `blocks` blocks of 32 channels of each row
+//   out  rows of codes, out_stride words each; the kernels write `blocks` blocks of each row
 // The kernels quantize exactly the numbers that norm/rms.cl and activation/gated.cl would write.
 #include "activation/gated.cl"
 #include "common/prelude.cl"
@@ -16,8 +16,8 @@ __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
 void quantize_rows(__global const float* x, __global int* out, uint blocks, uint x_stride,
                    uint out_stride) {
   x += get_group_id(0) * x_stride;
-  out += get_group_id(0) * out_stride;
-  mr_quantize_row(x, 0, 0.0f, 1.0f, 0, blocks, out);
+  mr_quantize_row(x, 0, 0.0f, 1.0f, 0, blocks,
+                  mr_code_row(out, (uint)get_group_id(0), out_stride));
 }
 
 // Takes the arguments of rms_norm.
@@ -28,7 +28,7 @@ void rms_norm_quantize(__global const float* x, __global const float* weight, __
   MR_SUMS
   const uint i = (uint)get_group_id(0);
   x += (size_t)(gather != 0 ? step[rows + i] : i) * x_stride;
-  mr_norm_quantize(x, weight, out + (size_t)i * out_stride, blocks, inverse_width,
+  mr_norm_quantize(x, weight, mr_code_row(out, i, out_stride), blocks, inverse_width,
                    epsilon MR_SUMS_ARGUMENT);
 }
 
@@ -38,6 +38,6 @@ void gated_mul_quantize(__global const float* gate_up, __global int* out, uint b
                        uint out_stride) {
   gate_up += get_group_id(0) * (blocks * 32 * GATE_INPUTS);
   mr_quantize_gated(gate_up, gate_up + blocks * 32 * (GATE_INPUTS - 1), blocks,
-                    out + get_group_id(0) * out_stride, (uint)get_group_id(1),
+                    mr_code_row(out, (uint)get_group_id(0), out_stride), (uint)get_group_id(1),
                     (uint)get_num_groups(1));
 }

@@ -16,8 +16,7 @@ MR_ROW_INLINE float16 mr_row_channels(__global const float* x, int is_norm, floa
 }
 
 MR_ROW_INLINE void mr_quantize_row(__global const float* x, int is_norm, float mean, float scale,
-                                   __global const float* weight, uint blocks,
-                                   __global int* out) {
+                                   __global const float* weight, uint blocks, CodeRow out) {
 #if ROW_ITEMS == 1 && !CODE_HALVES
   Tops tops;
   mr_no_tops(&tops);
@@ -37,7 +36,7 @@ MR_ROW_INLINE void mr_quantize_row(__global const float* x, int is_norm, float m
 #else
   for (uint b = ROW_ITEM; b < blocks; b += ROW_ITEMS) {
     mr_quantize(mr_row_channels(x, is_norm, mean, scale, weight, 2 * b),
-                mr_row_channels(x, is_norm, mean, scale, weight, 2 * b + 1), out + b * CODE_WORDS);
+                mr_row_channels(x, is_norm, mean, scale, weight, 2 * b + 1), out, b);
   }
 #endif
 }

@@ -132,6 +132,7 @@ struct ProgramSpec {
   std::vector<SourcePart> sources{};   // joined in order, after what they include
   std::vector<std::string> defines{};  // "HEAD_DIM=64": lines at the beginning
   std::string text{};                  // source text that follows the files and may include others
+  bool completed = false;              // it has marked instructions (completed_text.hpp)
 };
 
 class Device {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/device/completed_text.hpp"
 #include "engine/core/device/source_text.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/log.hpp"
@@ -18,12 +19,12 @@ constexpr std::string_view cache_version = "1";
 // warnings off: PoCL would print their number on standard error, among our own lines.
 constexpr const char* options = "-cl-std=CL1.2 -w";
 
-Hash128 key_of(const DeviceInfo& info, std::string_view text) {
+Hash128 key_of(const DeviceInfo& info, std::string_view text, bool completed) {
   Hasher128 hasher;
   for (const std::string_view part :
        {cache_version, std::string_view(info.platform), std::string_view(info.name),
         std::string_view(info.driver), std::string_view(info.version), std::string_view(options),
-        text}) {
+        std::string_view(completed ? "completed" : ""), text}) {
     hasher.update(part);
     hasher.update(std::string_view("\0", 1));
   }
@@ -68,18 +69,22 @@ Result<Handle<_cl_program>> from_source(cl_context context, cl_device_id device,
               "another --device");
 }
 
-// Null if the driver refuses the binary.
-Handle<_cl_program> from_binary(cl_context context, cl_device_id device,
-                                const std::string& binary) {
+// Null if the driver refuses the binary; `log` is then what it says.
+Handle<_cl_program> from_binary(cl_context context, cl_device_id device, const std::string& binary,
+                                std::string& log) {
   const auto* start = reinterpret_cast<const unsigned char*>(binary.data());
   const std::size_t size = binary.size();
   cl_int accepted = CL_SUCCESS, error = CL_SUCCESS;
   Handle<_cl_program> program(
       clCreateProgramWithBinary(context, 1, &device, &size, &start, &accepted, &error));
-  if (error != CL_SUCCESS || accepted != CL_SUCCESS) return nullptr;
+  if (error != CL_SUCCESS || accepted != CL_SUCCESS) {
+    log = "clCreateProgramWithBinary failed with " + std::string(opencl_error_name(error));
+    return nullptr;
+  }
   error = clBuildProgram(program.get(), 1, &device, options, nullptr, nullptr);
-  if (error != CL_SUCCESS) return nullptr;
-  return program;
+  if (error == CL_SUCCESS) return program;
+  log = build_log(program.get(), device);
+  return nullptr;
 }
 
 Result<std::string> binary_of(cl_program program, std::string_view name) {
@@ -95,20 +100,42 @@ Result<std::string> binary_of(cl_program program, std::string_view name) {
   return binary;
 }
 
+// Builds a program whose text the driver gives, completed; `binary` becomes that text.
+Result<Handle<_cl_program>> completed(cl_context context, cl_device_id device,
+                                      const ProgramSpec& spec, cl_program source,
+                                      std::string& binary) {
+  MILLRACE_ASSIGN(const std::string text, binary_of(source, spec.name));
+  MILLRACE_ASSIGN(binary, completed_text(text));
+  std::string log;
+  if (auto program = from_binary(context, device, binary, log)) return program;
+  return fail(Code::kernel_build,
+              "the driver refuses the completed text of program " + spec.name + defines_of(spec) +
+                  ":\n" + log,
+              "this driver does not know an instruction; the program is not needed, others stand "
+              "for it");
+}
+
 }  // namespace
 
 Result<Program> build_program(cl_context context, cl_device_id device, const DeviceInfo& info,
                               const ProgramCache& cache, const ProgramSpec& spec) {
   MILLRACE_ASSIGN(const std::string text, program_text(spec));
-  const Hash128 key = key_of(info, text);
+  const Hash128 key = key_of(info, text, spec.completed);
   if (const auto binary = cache.load(key, spec.name)) {
-    if (auto program = from_binary(context, device, *binary)) {
+    std::string log;
+    if (auto program = from_binary(context, device, *binary, log)) {
       return Program(std::move(program), spec.name);
     }
     log_warn("the driver refuses a cached program; it is built again",
-             {{"program", spec.name}, {"file", cache.path_of(key, spec.name)}});
+             {{"program", spec.name}, {"file", cache.path_of(key, spec.name)}, {"log", log}});
   }
   MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, text));
+  if (spec.completed) {
+    std::string binary;
+    MILLRACE_ASSIGN(program, completed(context, device, spec, program.get(), binary));
+    if (cache.on()) cache.store(key, spec.name, binary);
+    return Program(std::move(program), spec.name);
+  }
   if (!cache.on()) return Program(std::move(program), spec.name);
   if (const auto binary = binary_of(program.get(), spec.name)) {
     if (!binary->empty()) cache.store(key, spec.name, *binary);

@@ -21,7 +21,8 @@ Status zeroed(const Target& target, Activation& activation, Forms forms, std::ui
     MILLRACE_TRY(zeroed(target, activation.rows, input_stride(columns), count, what));
   }
   if (forms.codes) {
-    MILLRACE_TRY(zeroed(target, activation.codes, target.code_stride(columns), count, what));
+    const std::uint64_t words = target.code_words(columns, count);
+    MILLRACE_ASSIGN(activation.codes, target.device->allocate_zeroed(words * 4, what));
   }
   return {};
 }

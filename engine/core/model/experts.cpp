@@ -42,7 +42,7 @@ Status Experts::reserve(std::uint32_t needed) {
                               const char* what) -> Status {
     const std::uint64_t rows = slots + input_slack_rows;
     if (forms.rows) MILLRACE_TRY(allocate(to.rows, rows * input_stride(columns), what));
-    if (forms.codes) MILLRACE_TRY(allocate(to.codes, rows * target().code_stride(columns), what));
+    if (forms.codes) MILLRACE_TRY(allocate(to.codes, target().code_words(columns, slots), what));
     return {};
   };
   MILLRACE_TRY(allocate(room.logits, std::uint64_t{tokens} * needs_.router_rows, "router logits"));

@@ -25,8 +25,8 @@
 namespace millrace::engine {
 
 // What the experts read: normed rows in the forms of Experts::inputs_of, at the strides of
-// input_stride and code_stride, with input_slack_rows after the last one; and the shared expert's
-// result, if the spec has one.
+// input_stride and code_stride, in memory for as many as code_rows says or with input_slack_rows
+// after the last one; and the shared expert's result, if the spec has one.
 struct ExpertsInput {
   const Activation& x;
   std::uint32_t tokens = 0;            // at least 1

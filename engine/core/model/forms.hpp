@@ -13,18 +13,23 @@ namespace millrace::engine {
 constexpr std::uint32_t input_stride(std::uint32_t columns) {
   return round_up(columns, 32) + 16;
 }
-// What the codes of 32 channels are (kernels/quantize/code_block.h), which the family decides.
+// What the codes of channels are (kernels/quantize/code_block.h), which the family decides.
 enum class CodeForm : std::uint8_t { integers, halves };
-// Words from one row to the next in the same input as codes: an odd number of cache lines, for the
-// same reason.
+// Words of a row in the same input as codes. Of integers it is an odd number of cache lines, for
+// the same reason; of halves whole lines of 64 channels, which stand in panels of H_ROWS rows.
 constexpr std::uint32_t code_stride(std::uint32_t columns, CodeForm form = CodeForm::integers) {
-  constexpr std::uint32_t line_words = 16;
-  const std::uint32_t words = form == CodeForm::halves ? H_WORDS : Q_WORDS;
-  return round_up(round_up(columns, block_columns) / block_columns * words, 2 * line_words) +
+  constexpr std::uint32_t line_words = 16, line_halves = 64;
+  if (form == CodeForm::halves) return round_up(columns, line_halves) / 2;
+  return round_up(round_up(columns, block_columns) / block_columns * Q_WORDS, 2 * line_words) +
          line_words;
 }
 // Number of rows that must be readable after the last row of a product's input.
 inline constexpr std::uint32_t input_slack_rows = 16;
+// Rows of codes that memory for so many rows has: those of halves fill whole panels.
+constexpr std::uint64_t code_rows(std::uint64_t rows, CodeForm form) {
+  if (form == CodeForm::halves) return (rows + H_ROWS - 1) / H_ROWS * H_ROWS;
+  return rows + input_slack_rows;
+}
 
 // The forms that an activation has, or that are wanted.
 struct Forms {

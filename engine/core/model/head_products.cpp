@@ -49,9 +49,8 @@ Status HeadProducts::prepare(const ExpertMatrix& matrix) {
                                              "the input of the heads' products"));
   }
   if (backend_->inputs_of(matrix).codes && !room.in.codes) {
-    MILLRACE_ASSIGN(room.in.codes, device_->allocate_zeroed(
-                                       rows * backend_->target().code_stride(matrix.columns) * 4,
-                                       "the heads' codes"));
+    const std::uint64_t words = backend_->target().code_words(matrix.columns, slots);
+    MILLRACE_ASSIGN(room.in.codes, device_->allocate_zeroed(words * 4, "the heads' codes"));
   }
   const std::uint64_t out_bytes = slots * matrix.rows * sizeof(float);
   if (room.out.size_bytes() < out_bytes) {

@@ -156,7 +156,8 @@ class Runner {
     const Buffer means = problem.means.empty() ? Buffer() : upload(*device_, problem.means);
     const Buffer sinks = problem.sinks.empty() ? Buffer() : upload(*device_, problem.sinks);
     const std::size_t size = std::size_t{problem.tokens()} * problem.out_stride();
-    const std::size_t code_size = std::size_t{problem.tokens()} * code_stride(problem.columns());
+    const std::size_t code_size =
+        operations_.target().code_words(problem.columns(), problem.tokens());
     const Activation out{upload(*device_, std::vector<float>(size)),
                          upload(*device_, std::vector<std::uint32_t>(code_size))};
     const std::uint64_t before = device_->allocated_bytes();

@@ -362,11 +362,13 @@ struct ExpertsStep {
   std::vector<std::uint16_t> halves(std::uint32_t width) const {
     const std::size_t row_halves =
         2 * std::size_t{engine::code_stride(width, engine::CodeForm::halves)};
-    std::vector<std::uint16_t> out(row_halves * (tokens + engine::input_slack_rows), 0x7e00);
+    std::vector<std::uint16_t> out(row_halves * engine::code_rows(tokens, engine::CodeForm::halves),
+                                   0x7e00);
     for (std::uint32_t t = 0; t < tokens; ++t) {
       const std::vector<double> channels = coded(t, width);
       for (std::uint32_t i = 0; i < width; ++i) {
-        out[t * row_halves + i] = engine::float_to_half(static_cast<float>(channels[i] / 16));
+        const std::size_t vector = H_VECTOR_AT(std::size_t{t}, i / 8, row_halves / 8);
+        out[vector * 8 + i % 8] = engine::float_to_half(static_cast<float>(channels[i] / 16));
       }
     }
     return out;

@@ -1,5 +1,6 @@
-// Compares products of halves (kernels/matmul/half_nvidia.cl) with float64 in every format and
-// every shape of a warp, and all shapes with each other bit for bit.
+// Compares products of halves (kernels/matmul/half_nvidia.cl; on GPUs that have its instructions
+// also half_wgmma.cl) with float64 in every format and every shape, and all shapes with each other
+// bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,8 +101,7 @@ class Products {
     for (std::uint32_t c = 0; c < columns; ++c) {
       std::copy_n(&x[std::size_t{c} * k], k, &rows[std::size_t{c} * stride]);
     }
-    const std::size_t words =
-        std::size_t{operations_.target().code_stride(k)} * (columns + input_slack_rows);
+    const std::size_t words = operations_.target().code_words(k, columns);
     const Activation in{.rows = upload(*device_, rows),
                         .codes = upload(*device_, std::vector<std::uint32_t>(words, 0x7fffffff))};
     must(operations_.quantize(in, k, columns));
@@ -131,20 +131,22 @@ std::vector<TensorType> types() {
 
 class HalfMatmul : public ::testing::TestWithParam<TensorType> {};
 
-// Devices of one, two and many units choose different shapes.
+// Devices of one, a few and many units choose different shapes.
 TEST_P(HalfMatmul, IsCloseToFloat64AndTheSameInEveryShape) {
   Random random(3);
   const std::uint32_t k = std::max(96u, 2 * traits_of(GetParam()).block_elements);
-  constexpr std::uint32_t most = 100;
+  // More columns than the tiles of instructions of four warps; one warp's are narrower.
+  const std::uint32_t most =
+      open_device({.variant = "nvidia"})->info().has_matrix_unit() ? 250 : 100;
   const Matrix matrix = random_matrix(GetParam(), 150, k, random);
   const std::vector<float> x = random.floats(std::size_t{most} * k, -2, 2);
   const std::vector<float> bias = random.floats(160, -1, 1);
   std::vector<float> first;
-  for (const std::uint32_t units : {1u, 2u, 1000u}) {
+  for (const std::uint32_t units : {1u, 2u, 3u, 1000u}) {
     Products products(matrix, units);
     const std::uint32_t rows = products.out_rows();
     const std::vector<float> before = Random(4).floats(std::size_t{most} * rows, -1, 1);
-    for (const std::uint32_t n : {1u, 7u, 8u, 9u, 32u, 33u, 64u, 65u, most}) {
+    for (const std::uint32_t n : {1u, 7u, 8u, 9u, 32u, 33u, 64u, 65u, 100u, most}) {
       const std::vector<float> start(before.begin(), before.begin() + n * rows);
       const std::vector<float> got = products.run(x, n, start, bias);
       if (first.empty() && n == 1) first = products.run(x, most, before, bias);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/device/completed_text.hpp"
 #include "engine/core/device/source_text.hpp"
 #include "engine/core/model/backend/panel_layout.hpp"
 #include "engine/core/model/forms.hpp"
@@ -31,17 +32,17 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Returns the assembler text of a program's last kernel, which multiplies, for compute capability
-// 8.0, or what the compiler says.
-std::string compile(const ProgramSpec& spec) {
+// Returns the assembler text of a program's last kernel, which multiplies, or what the compiler
+// says.
+std::string compile(const ProgramSpec& spec, const std::string& processor) {
   const fs::path folder = fs::temp_directory_path() / ("nvidia-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   const fs::path source = folder / "program.cl", out = folder / "program.ptx";
   std::ofstream(source) << testing::must(program_text(spec));
   const std::string command = std::string(compiler) +
                               " -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -O2 -S "
-                              "-target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang sm_80 "
-                              "-Xclang -target-feature -Xclang +ptx70 -w -o " +
+                              "-target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang " +
+                              processor + " -Xclang -target-feature -Xclang +ptx80 -w -o " +
                               out.string() + " " + source.string() + " 2>" +
                               (folder / "errors").string();
   const bool done = std::system(command.c_str()) == 0;
@@ -76,10 +77,40 @@ TEST(NvidiaSource, CompilesToMatrixInstructions) {
     if (type.type == TensorType::f32) continue;
     for (const bool wide : {false, true}) {
       SCOPED_TRACE(std::string(type.name) + (wide ? ", wide" : ", narrow"));
-      const std::string text = compile(program_for(type.type, wide));
+      const std::string text = compile(program_for(type.type, wide), "sm_80");
       EXPECT_NE(text.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), text.npos)
           << text.substr(0, 2000);
       EXPECT_NE(text.find("cp.async.cg.shared.global"), text.npos);
+      EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+    }
+  }
+}
+
+// Its instructions are marked, because no compiler of OpenCL knows them.
+TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const TensorTypeTraits& type : tensor_types()) {
+    if (type.type == TensorType::f32) continue;
+    for (const std::uint64_t columns : {64u, 128u, 256u}) {
+      SCOPED_TRACE(std::string(type.name) + ", " + std::to_string(columns) + " columns");
+      const PanelLayout layout{format_of(type.type), 512, true};
+      ProgramSpec spec{
+          .name = "wide_matmul", .sources = {"matmul/half_wgmma.cl"}, .defines = layout.defines()};
+      for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
+               {"X_STRIDE", code_stride(layout.columns, CodeForm::halves)},
+               {"MATRIX_UNIT", 1},
+               {"WARPGROUPS", 2},
+               {"TILE_COLUMNS", columns},
+               {"STAGES", 4},
+               {"ROW_ITEMS", 32}}) {
+        spec.defines.push_back(define(name, value));
+      }
+      const std::string text = compile(spec, "sm_90");
+      const std::string instruction = std::string(completed_mark) +
+                                      "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "
+                                      "wgmma.mma_async.sync.aligned.m64n" +
+                                      std::to_string(columns) + "k16.f32.f16.f16";
+      EXPECT_NE(text.find(instruction), text.npos) << text.substr(0, 2000);
       EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
     }
   }

@@ -33,13 +33,18 @@ class PanelReader {
  public:
   PanelReader(const PanelLayout& layout, const std::byte* panel)
       : format_(layout.format),
+        lanes_(layout.lanes),
         panel_(panel),
         scales_(panel + layout.level_bytes()),
         halves_(panel + layout.halves_at()),
         codes_(panel + layout.codes_at()) {}
 
   float weight(std::uint32_t row, std::uint32_t k) const {
-    const std::size_t plain = std::size_t{k} * 16 + row;
+    const std::uint32_t place = place_of(k);
+    const std::size_t operand = k / 32 * 2 + place % 8 / 4, lane = row % 8 * 4 + place / 8;
+    const std::size_t plain = lanes_ && format_.codes != Codes::f32
+                                  ? ((operand * 32 + lane) * 2 + row / 8) * 4 + place % 4
+                                  : std::size_t{k} * 16 + row;
     switch (format_.codes) {
       case Codes::f32:
         return at<float>(panel_, plain);
@@ -53,6 +58,19 @@ class PanelReader {
   }
 
  private:
+  // Column 16j + 2t + 8h + z of a block is at place 8t + 4j + 2h + z, with lanes.
+  std::uint32_t place_of(std::uint32_t k) const {
+    const std::uint32_t j = k % 32 / 16, h = k % 16 / 8, t = k % 8 / 2, z = k % 2;
+    return lanes_ ? 8 * t + 4 * j + 2 * h + z : k % 32;
+  }
+  // The number, in a block, of a row's word.
+  std::uint32_t word_at(std::uint32_t word, std::uint32_t row) const {
+    const auto bits = static_cast<std::uint32_t>(format_.codes);
+    const std::uint32_t g = row % 8, i = row / 8;
+    if (lanes_ && bits == 8) return ((4 * g + word / 2) * 2 + word % 2) * 2 + i;
+    if (lanes_ && bits != 2 && word < 4) return (4 * g + word) * 2 + i;
+    return word * 16 + row;
+  }
   float quantized(std::uint32_t row, std::uint32_t k) const {
     const int stored = code_of(row, k);
     // Each 16 bytes of the line hold the same levels.
@@ -65,10 +83,10 @@ class PanelReader {
   }
   int code_of(std::uint32_t row, std::uint32_t k) const {
     const auto bits = static_cast<std::uint32_t>(format_.codes);
-    const std::uint32_t c = k % 32, group = c / 4;
+    const std::uint32_t c = place_of(k), group = c / 4;
     // Byte c % 4 of a word of the block.
     const auto byte = [&](std::uint32_t word) {
-      return std::to_integer<int>(codes_[((k / 32 * bits + word) * 16 + row) * 4 + c % 4]);
+      return std::to_integer<int>(codes_[(k / 32 * bits * 16 + word_at(word, row)) * 4 + c % 4]);
     };
     if (bits == 8) return byte(group);
     if (bits == 2) return byte(group / 4) >> group % 4 * 2 & 3;
@@ -90,6 +108,7 @@ class PanelReader {
   }
 
   PanelFormat format_;
+  bool lanes_;
   const std::byte* panel_;
   const std::byte* scales_;
   const std::byte* halves_;
@@ -131,9 +150,9 @@ Tensor tensor_of(TensorType type, std::uint64_t columns, std::uint64_t rows,
   return tensor;
 }
 
-void expect_panels(const Tensor& tensor) {
+void expect_panels(const Tensor& tensor, bool lanes) {
   const auto columns = static_cast<std::uint32_t>(tensor.shape[0]);
-  const PanelLayout layout{format_of(tensor.type), columns};
+  const PanelLayout layout{format_of(tensor.type), columns, lanes};
   std::vector<float> want(tensor.elements());
   must(dequantize_rows(tensor, 0, tensor.rows(), want));
   for (std::uint32_t p = 0; p * 16 < tensor.rows(); ++p) {
@@ -163,7 +182,10 @@ TEST(Pack, PanelsHoldWhatTheFileDefines) {
     const std::uint64_t columns = type.block_elements == 1 ? 37 : 3 * type.block_elements;
     for (const std::uint64_t rows : {1u, 16u, 35u}) {
       const auto data = random_rows(type.type, columns * rows, random, half);
-      ASSERT_NO_FATAL_FAILURE(expect_panels(tensor_of(type.type, columns, rows, data)));
+      for (const bool lanes : {false, true}) {
+        ASSERT_NO_FATAL_FAILURE(expect_panels(tensor_of(type.type, columns, rows, data), lanes))
+            << (lanes ? "in the order of lanes" : "by rows");
+      }
     }
   }
 }

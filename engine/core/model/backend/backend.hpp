@@ -99,8 +99,8 @@ struct EmbeddedRows {
 
 class Backend {
  public:
-  // With `quads` panels of halves have columns by fours (PanelLayout::quads).
-  explicit Backend(Target target, bool quads = false) : target_(std::move(target)), quads_(quads) {}
+  // With `lanes` blocks stand as the lanes of a matrix unit take them (PanelLayout::lanes).
+  explicit Backend(Target target, bool lanes = false) : target_(std::move(target)), lanes_(lanes) {}
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
@@ -120,7 +120,7 @@ class Backend {
   virtual std::uint64_t panel_bytes(const PanelFormat& format, std::uint32_t columns) const;
   // Where the numbers of a panel stand, for families with the layout of panel_layout.hpp.
   PanelLayout layout_of(const PanelFormat& format, std::uint32_t columns) const {
-    return {format, columns, quads_};
+    return {format, columns, lanes_};
   }
   // Packs the rows of a tensor from panel_rows * panel on, at most panel_rows, into `out`, which
   // has panel_bytes. Scales are multiplied by `factor`, which only formats with scales as float
@@ -173,7 +173,7 @@ class Backend {
 
  private:
   Target target_;
-  bool quads_ = false;
+  bool lanes_ = false;
   std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> embed_;  // by format and columns
 };
 

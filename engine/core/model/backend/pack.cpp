@@ -14,22 +14,48 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Packs a row of values of `Bytes` bytes each; `Together` columns of a row stand together.
-template <std::size_t Bytes, std::size_t Together = 1>
+constexpr std::size_t half_bytes = 2;
+constexpr std::size_t word_bytes = 4;
+
+// Packs row `lane` of a panel of values of `Bytes` bytes each.
+template <std::size_t Bytes>
 void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane, std::byte* codes) {
   for (std::uint32_t k = 0; k < columns; ++k) {
-    const std::size_t at = (k / Together * panel_rows + lane) * Together + k % Together;
+    const std::size_t at = std::size_t{k} * panel_rows + lane;
     std::memcpy(codes + at * Bytes, row + k * Bytes, Bytes);
   }
 }
 
-constexpr std::size_t half_bytes = 2;
-constexpr std::size_t word_bytes = 4;
+// Where row `row` of a block of codes stands: the places of its columns, and the bytes of its words
+// from the block's beginning.
+struct BlockPlaces {
+  BlockPlaces(const PanelLayout& layout, std::uint32_t row) : moved(layout.lanes) {
+    for (std::uint32_t k = 0; k < block_columns; ++k) columns[k] = layout.place_of(k);
+    for (std::uint32_t i = 0; i < words.size(); ++i) words[i] = layout.word_at(i, row) * word_bytes;
+  }
+  bool moved;
+  std::array<std::uint32_t, block_columns> columns;
+  std::array<std::size_t, 8> words;
+};
+
+// Packs a row of halves in the order of lanes.
+void pack_halves(const PanelLayout& layout, const std::byte* row, std::uint32_t lane,
+                 std::byte* codes) {
+  constexpr std::uint32_t together = 4;  // places
+  for (std::uint32_t k = 0; k < layout.columns; ++k) {
+    const std::uint32_t place = layout.place_of(k % block_columns);
+    const std::uint32_t owner = lane % 8 * 4 + place / 8, operand = place / together % 2;
+    const std::size_t at =
+        ((operand * 32 + owner) * 2 + lane / 8) * std::size_t{together} + place % together;
+    const std::size_t block = k / block_columns * std::size_t{block_columns * panel_rows};
+    std::memcpy(codes + (block + at) * half_bytes, row + k * half_bytes, half_bytes);
+  }
+}
 
 // Packs `Bits` bits of the codes of a block, from bit `From` on. The first bits of a word's four
-// bytes are four columns, the next bits the next four.
+// bytes are four places, the next bits the next four. The words stand at `words_at` of `to`.
 template <std::uint32_t Bits, std::uint32_t From = 0>
-void pack_bits(const std::uint8_t* codes, std::byte* to) {
+void pack_bits(const std::uint8_t* codes, const std::size_t* words_at, std::byte* to) {
   constexpr std::uint32_t parts = 8 / Bits, words = Bits;  // 32 columns of so many bits
   constexpr std::uint32_t mask = (1u << Bits) - 1;
   for (std::uint32_t i = 0; i < words; ++i, codes += parts * word_bytes) {
@@ -40,26 +66,33 @@ void pack_bits(const std::uint8_t* codes, std::byte* to) {
         word[z] |= static_cast<std::byte>(bits << (part * Bits));
       }
     }
-    std::memcpy(to + std::size_t{i} * panel_rows * word_bytes, word.data(), word_bytes);
+    std::memcpy(to + words_at[i], word.data(), word_bytes);
   }
 }
 
 // Packs the codes of a block. Codes of 5 and 6 bits are four low bits, then the high ones.
-void pack_codes(Codes form, const std::uint8_t* codes, std::byte* to) {
-  std::byte* const high = to + std::size_t{4} * panel_rows * word_bytes;
+void pack_codes(Codes form, const std::uint8_t* columns, const BlockPlaces& places, std::byte* to) {
+  std::array<std::uint8_t, block_columns> moved;
+  const std::uint8_t* codes = columns;
+  if (places.moved) {
+    for (std::uint32_t k = 0; k < block_columns; ++k) moved[places.columns[k]] = columns[k];
+    codes = moved.data();
+  }
+  const std::size_t* const words = places.words.data();
+  const std::size_t* const high = words + 4;
   switch (form) {
     case Codes::bits2:
-      return pack_bits<2>(codes, to);
+      return pack_bits<2>(codes, words, to);
     case Codes::bits5:
-      pack_bits<4>(codes, to);
-      return pack_bits<1, 4>(codes, high);
+      pack_bits<4>(codes, words, to);
+      return pack_bits<1, 4>(codes, high, to);
     case Codes::bits6:
-      pack_bits<4>(codes, to);
-      return pack_bits<2, 4>(codes, high);
+      pack_bits<4>(codes, words, to);
+      return pack_bits<2, 4>(codes, high, to);
     case Codes::bits8:
-      return pack_bits<8>(codes, to);
+      return pack_bits<8>(codes, words, to);
     default:
-      return pack_bits<4>(codes, to);
+      return pack_bits<4>(codes, words, to);
   }
 }
 
@@ -79,6 +112,7 @@ class RowPacker {
         each_(layout.format.scales_per_block()),
         code_bytes_(layout.code_bytes() / (layout.k() / block_columns)),
         lane_(lane),
+        places_(layout, lane),
         scales_(panel + layout.level_bytes()),
         halves_(panel + layout.halves_at()),
         codes_(panel + layout.codes_at()) {}
@@ -103,8 +137,8 @@ class RowPacker {
       } else {
         put_groups(to, &block.scales[group], &block.minimums[group]);
       }
-      pack_codes(format_.codes, &block.codes[within],
-                 codes_ + std::size_t{to} * code_bytes_ + lane_ * word_bytes);
+      pack_codes(format_.codes, &block.codes[within], places_,
+                 codes_ + std::size_t{to} * code_bytes_);
     }
   }
 
@@ -144,6 +178,7 @@ class RowPacker {
   const std::uint32_t each_;
   const std::size_t code_bytes_;
   const std::uint32_t lane_;
+  const BlockPlaces places_;
   std::byte* const scales_;
   std::byte* const halves_;
   std::byte* const codes_;
@@ -171,8 +206,8 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
       RowPacker(layout, factor, lane, out.data()).pack(*quantized, row, layout.columns);
     } else if (layout.format.codes == Codes::f32) {
       pack_plain<4>(row, layout.columns, lane, codes);
-    } else if (layout.quads) {
-      pack_plain<2, 4>(row, layout.columns, lane, codes);
+    } else if (layout.lanes) {
+      pack_halves(layout, row, lane, codes);
     } else {
       pack_plain<2>(row, layout.columns, lane, codes);
     }

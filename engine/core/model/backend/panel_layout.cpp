@@ -41,6 +41,17 @@ std::uint64_t PanelLayout::code_bytes() const {
   return std::uint64_t{k()} * panel_rows * bits_of(format.codes) / 8;
 }
 
+std::uint32_t PanelLayout::place_of(std::uint32_t k) const {
+  return lanes ? k % 8 / 2 * 8 + k / 16 * 4 + k % 16 / 8 * 2 + k % 2 : k;
+}
+
+std::uint32_t PanelLayout::word_at(std::uint32_t i, std::uint32_t row) const {
+  const std::uint32_t bits = bits_of(format.codes);
+  const std::uint32_t own = bits == 8 ? 2 : 1;  // of a lane and row; high bits have other words
+  if (!lanes || bits < 4 || i >= 4 * own) return i * panel_rows + row;
+  return ((row % 8 * 4 + i / own) * own + i % own) * 2 + row / 8;
+}
+
 std::vector<std::string> PanelLayout::defines() const {
   return {define("CODES", static_cast<std::uint64_t>(format.codes)),
           define("OFFSET", format.offset),
@@ -48,7 +59,7 @@ std::vector<std::string> PanelLayout::defines() const {
           define("CODE_LEVELS", format.levels ? 1 : 0),
           define("SCALE_SIZE", format.scale_bytes),
           define("SCALE_BLOCK", format.scale_block),
-          define("QUADS", quads ? 1 : 0),
+          define("LANES", lanes ? 1 : 0),
           define("K", k())};
 }
 

@@ -13,7 +13,7 @@ namespace millrace::engine {
 struct PanelLayout {
   PanelFormat format;
   std::uint32_t columns = 0;
-  bool quads = false;  // of F16 and BF16, four columns of a row stand together
+  bool lanes = false;  // blocks stand as the lanes of a matrix unit take them (LANES)
 
   std::uint32_t k() const { return round_up(columns, block_columns); }
   // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.
@@ -24,6 +24,10 @@ struct PanelLayout {
   std::uint64_t code_bytes() const;
   std::uint64_t codes_at() const { return level_bytes() + scale_bytes(); }
   std::uint64_t panel_bytes() const { return codes_at() + code_bytes(); }
+  // Where column k of a block stands among its codes or halves, and word i of a row among the words
+  // of the block.
+  std::uint32_t place_of(std::uint32_t k) const;
+  std::uint32_t word_at(std::uint32_t i, std::uint32_t row) const;
   // The defines for kernels that read such panels.
   std::vector<std::string> defines() const;
 

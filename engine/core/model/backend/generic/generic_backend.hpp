@@ -23,8 +23,8 @@ Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns);
 
 class GenericBackend : public Backend {
  public:
-  explicit GenericBackend(Target of, bool quads = false)
-      : Backend(std::move(of), quads), device_(target().device) {}
+  explicit GenericBackend(Target of, bool lanes = false)
+      : Backend(std::move(of), lanes), device_(target().device) {}
 
   Status prepare_product(const Projection& matrix, MathMode math) override;
   Status project(const ProductCall& call, MathMode math) override;

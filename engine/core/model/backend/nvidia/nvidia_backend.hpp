@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/core/model/backend/generic/generic_backend.hpp"
+#include "engine/core/model/backend/nvidia/wide_products.hpp"
 
 namespace millrace::engine {
 
@@ -25,12 +26,15 @@ struct WarpShape {
 
 class NvidiaBackend final : public GenericBackend {
  public:
-  explicit NvidiaBackend(Target of) : GenericBackend(with_halves(std::move(of)), true) {}
+  explicit NvidiaBackend(Target of)
+      : GenericBackend(with_halves(std::move(of)), true), wide_(target()) {}
 
   // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
   // whole blocks.
   Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
+  // None; its text also says how products run.
+  Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
 
  protected:
   // A work-item for each of 128 channels, which most models' heads have. Other numbers were not
@@ -50,6 +54,7 @@ class NvidiaBackend final : public GenericBackend {
   Status prepare(const PanelLayout& layout, const WarpShape& shape);
 
   std::map<UnitKey, Kernel> unit_products_;
+  WideProducts wide_;
 };
 
 }  // namespace millrace::engine

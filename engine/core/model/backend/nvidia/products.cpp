@@ -2,6 +2,7 @@
 #include <array>
 
 #include "engine/core/model/backend/nvidia/nvidia_backend.hpp"
+#include "engine/core/model/backend/nvidia/warps.hpp"
 #include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "kernels/matmul/half_stage.h"
@@ -10,7 +11,6 @@ namespace millrace::engine {
 namespace {
 
 constexpr std::uint32_t tile_columns = 8;
-constexpr std::uint32_t warp_items = 32;
 
 // From the largest on; the last serves whatever has too few columns or panels for the others.
 // Measured on an H100 (kernels/matmul/README.md).
@@ -29,14 +29,15 @@ constexpr std::array<WarpShape, 7> shapes{{
     {.warps = 2, .panels = 1, .tiles = 1, .stage_blocks = 8, .stages = 3},
 }};
 
-constexpr std::uint32_t parts(std::uint32_t count, std::uint32_t each) {
-  return (count + each - 1) / each;
-}
-
 Grid grid_of(const WarpShape& shape, std::uint32_t panels, std::uint32_t columns) {
   return {.groups = {parts(columns, shape.tiles * tile_columns),
                      parts(panels, shape.warps * shape.panels)},
           .local = {warp_items, shape.warps}};
+}
+
+// Whether most of a tile would be used.
+bool filled(const WarpShape& shape, std::uint32_t columns) {
+  return shape.tiles * tile_columns < 2 * columns;
 }
 
 // Whether so many groups keep the multiprocessors busy.
@@ -49,7 +50,7 @@ std::uint32_t local_bytes(const PanelFormat& format, const WarpShape& shape) {
   constexpr std::uint32_t vector_bytes = 16;
   const auto words = static_cast<std::uint32_t>(format.codes);
   const std::uint32_t panel =
-      STAGE_PANEL(shape.stage_blocks, STAGE_BLOCK_PITCH(format.quantized(), words),
+      STAGE_PANEL(shape.stage_blocks, STAGE_BLOCK_VECTORS(format.quantized(), words),
                   format.scales_per_block() * format.scale_bytes,
                   STAGE_STEP_VECTORS(format.has_steps(), format.affine));
   const std::uint32_t x = STAGE_X(shape.stage_blocks, shape.tiles * tile_columns);
@@ -98,8 +99,8 @@ const WarpShape& NvidiaBackend::shape_for(const PanelFormat& format, std::uint32
                                           std::uint32_t columns) const {
   const std::uint32_t multiprocessors = target().device->info().compute_units;
   for (const WarpShape& shape : shapes) {
-    const bool narrow = shape.tiles * tile_columns < 2 * columns;
-    if (narrow && suits(shape, format) && fills(grid_of(shape, panels, columns), multiprocessors)) {
+    if (filled(shape, columns) && suits(shape, format) &&
+        fills(grid_of(shape, panels, columns), multiprocessors)) {
       return shape;
     }
   }
@@ -127,20 +128,34 @@ Status NvidiaBackend::prepare(const PanelLayout& layout, const WarpShape& shape)
 }
 
 Status NvidiaBackend::prepare_codes(const PanelLayout& layout) {
+  MILLRACE_TRY(wide_.prepare(layout));
+  // What instructions of four warps take needs no shapes here.
+  const auto least = wide_.least_columns(layout.format, layout.k());
   for (const WarpShape& shape : shapes) {
-    if (suits(shape, layout.format)) MILLRACE_TRY(prepare(layout, shape));
+    const bool chosen = !least || filled(shape, *least - 1) || shape == shapes.back();
+    if (chosen && suits(shape, layout.format)) MILLRACE_TRY(prepare(layout, shape));
   }
   return {};
 }
 
 Status NvidiaBackend::project_codes(const ProductCall& call, const WeightRun& run) {
+  const std::uint32_t k = round_up(call.matrix.columns, block_columns);
+  const auto least = wide_.least_columns(run.format, k);
+  if (least && call.columns >= *least) return wide_.launch(call, run);
   const Projection& matrix = call.matrix;
   const WarpShape& shape = shape_for(run.format, run.panels, call.columns);
   return target().device->launch(
-      unit_products_.at({run.format, round_up(matrix.columns, block_columns), shape}),
-      grid_of(shape, run.panels, call.columns),
+      unit_products_.at({run.format, k, shape}), grid_of(shape, run.panels, call.columns),
       {run.buffer, call.x.codes, call.out, matrix.bias, run.panels, call.columns, call.out_stride,
        run.first_row, product_mode(call.accumulate, matrix.bias)});
+}
+
+Result<JoinedLayers> NvidiaBackend::join(std::span<const LayerProgram> layers) {
+  MILLRACE_ASSIGN(JoinedLayers none, GenericBackend::join(layers));
+  none.why += wide_.why_not().empty()
+                  ? "; products of many columns run by instructions of four warps"
+                  : "; products run by instructions of one warp: " + wide_.why_not();
+  return none;
 }
 
 }  // namespace millrace::engine

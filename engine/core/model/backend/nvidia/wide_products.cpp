@@ -1,0 +1,123 @@
+#include "engine/core/model/backend/nvidia/wide_products.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "engine/core/model/backend/nvidia/warps.hpp"
+#include "engine/core/model/backend/product_mode.hpp"
+#include "engine/core/model/program_text.hpp"
+#include "kernels/matmul/half_stage.h"
+#include "schemas/base/log.hpp"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::uint32_t capability = 90;  // whose instructions these are
+constexpr std::uint32_t warpgroup_panels = 4;
+constexpr std::uint32_t wide_stage_blocks = 2;
+
+// Microseconds of 4,096 columns of K on an H100, where memory keeps up (kernels/matmul/README.md).
+constexpr std::array<WideShape, 4> wide_shapes{{
+    {.warpgroups = 2, .columns = 256, .groups = 1, .alone = 57, .shared = 57},
+    {.warpgroups = 2, .columns = 128, .groups = 1, .alone = 32, .shared = 32},
+    {.warpgroups = 1, .columns = 128, .groups = 2, .alone = 24, .shared = 41},
+    {.warpgroups = 1, .columns = 64, .groups = 2, .alone = 21, .shared = 26},
+}};
+
+std::uint32_t tiles(const WideShape& shape, std::uint32_t panels, std::uint32_t columns) {
+  return parts(panels, shape.warpgroups * warpgroup_panels) * parts(columns, shape.columns);
+}
+
+// The stages that fit the local memory of a multiprocessor; at least 3 are needed.
+std::uint32_t stages(const PanelFormat& format, const WideShape& shape) {
+  constexpr std::uint32_t most_bytes = 226 * 1024, most = 8;
+  const auto words = static_cast<std::uint32_t>(format.codes);
+  const std::uint32_t panel =
+      STAGE_PANEL(wide_stage_blocks, STAGE_BLOCK_VECTORS(format.quantized(), words),
+                  format.scales_per_block() * format.scale_bytes,
+                  STAGE_STEP_VECTORS(format.has_steps(), format.affine));
+  const std::uint32_t stage =
+      WGMMA_BYTES(1, shape.columns, shape.warpgroups * warpgroup_panels, panel);
+  return std::min(most, most_bytes / shape.groups / stage);
+}
+
+}  // namespace
+
+WideProducts::WideProducts(const Target& target) : target_(&target) {
+  const std::uint32_t has = target.device->info().compute_capability;
+  if (has != capability) {
+    why_not_ = "the instructions of four warps are those of compute capability 9.0";
+  }
+}
+
+Status WideProducts::prepare(const PanelLayout& layout) {
+  if (!why_not_.empty()) return {};
+  for (const WideShape& shape : wide_shapes) {
+    const Status done = build(layout, shape);
+    if (done) continue;
+    if (done.error().code != Code::kernel_build) return done;
+    log_warn("products of many columns run by instructions of one warp, which is slower",
+             done.error());
+    why_not_ = "the driver's compiler gave a text that was not foreseen";
+    for (const WideShape& each : wide_shapes) kernels_.erase({layout.format, layout.k(), each});
+    return {};
+  }
+  return {};
+}
+
+Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
+  Kernel& kernel = kernels_[{layout.format, layout.k(), shape}];
+  if (kernel) return {};
+  Device& device = *target_->device;
+  ProgramSpec program{.name = "wide_matmul",
+                      .sources = {"matmul/half_wgmma.cl"},
+                      .defines = layout.defines(),
+                      .completed = true};
+  const auto add = [&](std::string_view name, std::uint64_t value) {
+    program.defines.push_back(define(name, value));
+  };
+  add("X_STRIDE", target_->code_stride(layout.columns));
+  add("MATRIX_UNIT", 1);
+  add("WARPGROUPS", shape.warpgroups);
+  add("TILE_COLUMNS", shape.columns);
+  add("STAGE_BLOCKS", wide_stage_blocks);
+  add("STAGES", stages(layout.format, shape));
+  MILLRACE_ASSIGN(const Program built, device.build(program));
+  MILLRACE_ASSIGN(kernel, device.kernel(built, "matmul"));
+  return {};
+}
+
+// For fewer columns the instructions of one warp are faster, above all with few bytes of weights.
+std::optional<std::uint32_t> WideProducts::least_columns(const PanelFormat& format,
+                                                         std::uint32_t k) const {
+  if (!kernels_.contains({format, k, wide_shapes.front()})) return std::nullopt;
+  const bool small = format.quantized() && format.codes != Codes::bits8;
+  return small ? 17 : 9;
+}
+
+// The one whose groups are done first.
+const WideShape& WideProducts::shape_for(std::uint32_t panels, std::uint32_t columns) const {
+  const std::uint32_t multiprocessors = target_->device->info().compute_units;
+  const auto time = [&](const WideShape& shape) {
+    const std::uint32_t each = multiprocessors * shape.groups;
+    const std::uint32_t count = tiles(shape, panels, columns), rest = count % each;
+    const std::uint32_t last = rest > multiprocessors ? shape.shared : shape.alone;
+    return count / each * shape.shared + (rest > 0 ? last : 0);
+  };
+  return *std::ranges::min_element(wide_shapes, {}, time);
+}
+
+Status WideProducts::launch(const ProductCall& call, const WeightRun& run) {
+  const Projection& matrix = call.matrix;
+  const WideShape& shape = shape_for(run.panels, call.columns);
+  const std::uint32_t groups = std::min(tiles(shape, run.panels, call.columns),
+                                        target_->device->info().compute_units * shape.groups);
+  return target_->device->launch(
+      kernels_.at({run.format, round_up(matrix.columns, block_columns), shape}),
+      {.groups = {groups}, .local = {warp_items, shape.warpgroups * warpgroup_panels + 1}},
+      {run.buffer, call.x.codes, call.out, matrix.bias, run.panels, call.columns, call.out_stride,
+       run.first_row, product_mode(call.accumulate, matrix.bias)});
+}
+
+}  // namespace millrace::engine

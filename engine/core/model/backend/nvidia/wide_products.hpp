@@ -1,0 +1,52 @@
+#pragma once
+// Products of many columns on NVIDIA GPUs of compute capability 9.0, by instructions of four warps
+// (kernels/matmul/half_wgmma.cl). They have the bits of the others (products.cpp). Thread safety:
+// the device's owner thread.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "engine/core/model/backend/backend.hpp"
+
+namespace millrace::engine {
+
+// How such a product is cut.
+struct WideShape {
+  std::uint32_t warpgroups = 1;  // of 64 rows
+  std::uint32_t columns = 64;    // of a tile
+  std::uint32_t groups = 1;      // that share a multiprocessor
+  // The time of a tile of a group that has a multiprocessor for itself, and where `groups` share
+  // one. Only ratios count.
+  std::uint32_t alone = 1, shared = 1;
+  auto operator<=>(const WideShape&) const = default;
+};
+
+class WideProducts {
+ public:
+  explicit WideProducts(const Target& target);
+
+  // Why they do not serve: the device lacks the instructions, or its driver gives another text than
+  // was foreseen, which prepare() finds out. Empty if they do.
+  const std::string& why_not() const { return why_not_; }
+
+  // Compiles the programs of a format, if they serve.
+  Status prepare(const PanelLayout& layout);
+  // The fewest columns of x that they take of such matrices, after prepare(); none if they do not
+  // serve.
+  std::optional<std::uint32_t> least_columns(const PanelFormat& format, std::uint32_t k) const;
+  Status launch(const ProductCall& call, const WeightRun& run);
+
+ private:
+  // Format, padded K, and the shape.
+  using Key = std::tuple<PanelFormat, std::uint32_t, WideShape>;
+  Status build(const PanelLayout& layout, const WideShape& shape);
+  const WideShape& shape_for(std::uint32_t panels, std::uint32_t columns) const;
+
+  const Target* target_;
+  std::string why_not_;
+  std::map<Key, Kernel> kernels_;
+};
+
+}  // namespace millrace::engine

@@ -1,0 +1,177 @@
+#pragma once
+// Makes operands of the matrix unit of weights: halves, the nearest even of each weight as the file
+// defines it. A lane of a warp makes them from a panel's blocks in local memory, where a stage of
+// STAGE_BLOCKS blocks has the codes (layout.cl, LANES 1), then the scales, then the halves that
+// steps multiply. An operand has four words, which mma.cl and wgmma.cl place alike: for lane
+// 4g + t, rows g and g + 8, pairs of columns t and t + 4 of 16.
+//
+// Where d is a half, and weights are d * (code - OFFSET), halves are multiplied: the product is
+// rounded once, like a half made of the exact product. It takes 1.5 operations a weight; others are
+// made in fp32 and take 3.5 and more.
+//
+// Defines besides those of layout.cl: STAGE_BLOCKS, 1, 2, 4 or 8.
+#include "common/halves.cl"
+#include "matmul/half_stage.h"
+#include "matmul/layout.cl"
+
+#ifndef STAGE_BLOCKS
+#define STAGE_BLOCKS 2
+#endif
+
+#define STEPS ((K_BLOCKS + STAGE_BLOCKS - 1) / STAGE_BLOCKS)
+// Whether block b of a stage exists; the stage must.
+#define MR_EXISTS(step, b) \
+  (K_BLOCKS % STAGE_BLOCKS == 0 || (step) * STAGE_BLOCKS + (b) < K_BLOCKS)
+// In vectors of 16 bytes.
+#define BLOCK_VECTORS STAGE_BLOCK_VECTORS(SCALE_SIZE > 0, WORDS)
+#define SCALE_VECTORS (SCALES * SCALE_SIZE)  // of a block
+#define STEP_VECTORS STAGE_STEP_VECTORS(SCALE_SIZE == 1, AFFINE)
+#define STAGE_SCALES (STAGE_BLOCKS * BLOCK_VECTORS)
+#define STAGE_STEPS (STAGE_SCALES + STAGE_BLOCKS * SCALE_VECTORS)
+#define PANEL_STAGE STAGE_PANEL(STAGE_BLOCKS, BLOCK_VECTORS, SCALE_VECTORS, STEP_VECTORS)
+
+#define HALF_PRODUCTS (MATRIX_UNIT && SCALE_SIZE == 2 && !AFFINE && !CODE_LEVELS)
+
+#if SCALE_SIZE > 0
+// Returns the bits of the half that is, or multiplies, number i of row `row` of block b.
+MR_GROUP_INLINE uint mr_staged_half(__local const uint4* stage, uint b, uint row, uint i) {
+#if SCALE_SIZE == 1
+  return ((__local const ushort*)(stage + STAGE_STEPS))[i / RUNS * 16 + row];
+#else
+  return ((__local const ushort*)(stage + STAGE_SCALES))[(b * SCALES + i) * 16 + row];
+#endif
+}
+
+// Returns number i of row `row` of block b: a d, or an m.
+MR_GROUP_INLINE float mr_staged_scale(__local const uint4* stage, uint b, uint row, uint i) {
+#if SCALE_SIZE == 2
+  return mr_from_half(mr_staged_half(stage, b, row, i));
+#else
+  const uint at = (b * SCALES + i) * 16 + row;
+#if SCALE_SIZE == 4
+  return ((__local const float*)(stage + STAGE_SCALES))[at];
+#else
+  return mr_from_half(mr_staged_half(stage, b, row, i)) *
+         (float)((__local const char*)(stage + STAGE_SCALES))[at];
+#endif
+#endif
+}
+
+// Returns the weight of a code.
+static inline float mr_value(__global const uchar* panel, uint code, float d, float m) {
+#if CODE_LEVELS
+  code = panel[code];
+#endif
+  // 2^23 + code as a float, exactly.
+  const float value = as_float(0x4b000000u | code) - (8388608.0f + OFFSET);
+#if AFFINE
+  return fma(d, value, m);
+#else
+  return d * value;
+#endif
+}
+
+// Makes two pairs of halves of four codes.
+MR_GROUP_INLINE void mr_pairs(uint* first, uint* second, uint codes, __global const uchar* panel,
+                              float d, float m) {
+  *first = mr_halves(mr_value(panel, codes & 255u, d, m),
+                     mr_value(panel, codes >> 8 & 255u, d, m));
+  *second = mr_halves(mr_value(panel, codes >> 16 & 255u, d, m),
+                      mr_value(panel, codes >> 24, d, m));
+}
+
+#if HALF_PRODUCTS
+// The same with d as two halves. A code becomes the half 1024 + code, then code - OFFSET, exactly.
+MR_GROUP_INLINE void mr_half_pairs(uint* first, uint* second, uint codes, uint d) {
+  __asm__(
+      "{ .reg .b32 u, v, c; mov.b32 c, %4; "
+      "prmt.b32 u, %2, 0x64646464, 0x4140; prmt.b32 v, %2, 0x64646464, 0x4342; "
+      "sub.rn.f16x2 u, u, c; sub.rn.f16x2 v, v, c; "
+      "mul.rn.f16x2 %0, u, %3; mul.rn.f16x2 %1, v, %3; }"
+      : "=&r"(*first), "=&r"(*second)
+      : "r"(codes), "r"(d), "n"((0x6400 + OFFSET) * 0x10001));
+}
+#endif
+
+// The words of a lane of block b, in which word 2j + i is for operand j and row g + 8i, or with
+// fewer words a lane, word i for both.
+#if LOW_BITS == 8
+#define MR_LANE_WORDS(words, block, lane)                           \
+  {                                                                 \
+    const uint4 all = (block)[lane];                                \
+    words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w; \
+  }
+#elif LOW_BITS == 4
+#define MR_LANE_WORDS(words, block, lane)                   \
+  {                                                         \
+    const uint2 all = ((__local const uint2*)(block))[lane]; \
+    words[0] = all.x, words[1] = all.y;                     \
+  }
+#else
+#define MR_LANE_WORDS(words, block, lane)                           \
+  MR_EACH(i, 2) {                                                   \
+    words[i] = ((__local const uint*)(block))[(lane) % 4 / 2 * 16 + (lane) / 4 + 8 * i]; \
+  }
+#endif
+
+// The codes of places 8t + 4j and on of row g + 8i.
+MR_GROUP_INLINE uint mr_lane_codes(const uint* words, __local const uint* block, uint lane, uint i,
+                                   uint j) {
+#if CODES == 8
+  return words[2 * j + i];
+#elif CODES == 2
+  return words[i] >> (lane % 2 * 4 + 2 * j) & 0x03030303u;
+#else
+  const uint low = words[i] >> (4 * j) & 0x0f0f0f0fu;
+#if CODES > 4
+#define MR_HIGH_WORD(k) block[(k) * 16 + lane / 4 + 8 * i]
+  return low | MR_HIGH_CODES(uint, MR_HIGH_WORD, 2 * (lane % 4) + j);
+#undef MR_HIGH_WORD
+#else
+  return low;
+#endif
+#endif
+}
+
+// Makes the two operands of a panel's block b.
+MR_GROUP_INLINE void mr_operands(uint a[2][4], __local const uint4* stage,
+                                 __global const uchar* panel, uint b, uint lane) {
+  __local const uint4* block = stage + b * BLOCK_VECTORS;
+  const uint g = lane / 4;
+  uint words[4];
+  MR_LANE_WORDS(words, block, lane)
+  MR_EACH(i, 2) {
+    const uint row = g + 8 * i;
+    MR_EACH(j, 2) {
+      const uint codes = mr_lane_codes(words, (__local const uint*)block, lane, i, j);
+      const uint run = RUNS == 2 ? j : 0;
+#if HALF_PRODUCTS
+      mr_half_pairs(&a[j][i], &a[j][2 + i], codes,
+                    mr_staged_half(stage, b, row, run) * 0x10001u);
+#else
+      mr_pairs(&a[j][i], &a[j][2 + i], codes, panel, mr_staged_scale(stage, b, row, run),
+               AFFINE ? mr_staged_scale(stage, b, row, RUNS + run) : 0.0f);
+#endif
+    }
+  }
+}
+#else
+static inline uint mr_half_pair(uint values) {
+#if CODES == MR_F16
+  return values;
+#else
+  return mr_halves(as_float(values << 16), as_float(values & 0xffff0000u));
+#endif
+}
+
+MR_GROUP_INLINE void mr_operands(uint a[2][4], __local const uint4* stage,
+                                 __global const uchar* panel, uint b, uint lane) {
+  MR_EACH(j, 2) {
+    const uint4 values = stage[b * BLOCK_VECTORS + 32 * j + lane];
+    a[j][0] = mr_half_pair(values.x);
+    a[j][2] = mr_half_pair(values.y);
+    a[j][1] = mr_half_pair(values.z);
+    a[j][3] = mr_half_pair(values.w);
+  }
+}
+#endif

@@ -1,0 +1,140 @@
+#pragma once
+// What kernels of NVIDIA GPUs of compute capability 9.0 need besides mma.cl: products of a group of
+// four warps, which read one operand from local memory, and copies that arrive at a barrier.
+//
+// OpenCL programs are built for sm_90, which lacks the products: an instruction that only sm_90a
+// has is a comment of the assembler that begins with "//@90a ". The driver fills in its operands,
+// and engine/core/device/completed_text.hpp takes the mark away and builds the text again.
+//
+// MR_WGMMA(sums, a, columns): sums += a x columns for 64 rows and TILE_COLUMNS columns of 16
+// halves, like mr_mma_halves (mma.cl) for each warp's 16 rows and each 8 columns: sums[4n + i] is
+// element i of tile n. It only begins; operands and sums are the unit's until MR_WGMMA_WAIT.
+// `columns` describes (mr_columns) a place in rows of 64 halves, one for each column: 128 bytes,
+// in which vector m of column c stands at m ^ (c % 8), from a multiple of 1024 bytes on; 16 halves
+// further is 2 more.
+#include "common/prelude.cl"
+
+#ifndef TILE_COLUMNS
+#define TILE_COLUMNS 8
+#endif
+#define TILE_SUMS (TILE_COLUMNS / 2)  // of a lane
+
+#define MR_ONLY_90A "//@90a "
+#define MR_SUMS_4(s, i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
+#define MR_SUMS_16(s, i) \
+  MR_SUMS_4(s, i), MR_SUMS_4(s, i + 4), MR_SUMS_4(s, i + 8), MR_SUMS_4(s, i + 12)
+#define MR_SUMS_64(s, i) \
+  MR_SUMS_16(s, i), MR_SUMS_16(s, i + 16), MR_SUMS_16(s, i + 32), MR_SUMS_16(s, i + 48)
+#define MR_TEN(d)                                                                              \
+  "%" #d "0, %" #d "1, %" #d "2, %" #d "3, %" #d "4, %" #d "5, %" #d "6, %" #d "7, %" #d "8, %" \
+  #d "9"
+#define MR_TEXT_4 "%0, %1, %2, %3"
+#define MR_TEXT_8 MR_TEXT_4 ", %4, %5, %6, %7"
+#define MR_TEXT_10 MR_TEXT_8 ", %8, %9"
+#define MR_TEXT_16 MR_TEXT_10 ", %10, %11, %12, %13, %14, %15"
+#define MR_TEXT_30 MR_TEXT_10 ", " MR_TEN(1) ", " MR_TEN(2)
+#define MR_TEXT_32 MR_TEXT_30 ", %30, %31"
+#define MR_TEXT_60 MR_TEXT_30 ", " MR_TEN(3) ", " MR_TEN(4) ", " MR_TEN(5)
+#define MR_TEXT_64 MR_TEXT_60 ", %60, %61, %62, %63"
+#define MR_TEXT_120                                                                        \
+  MR_TEXT_60 ", " MR_TEN(6) ", " MR_TEN(7) ", " MR_TEN(8) ", " MR_TEN(9) ", " MR_TEN(10) \
+             ", " MR_TEN(11)
+#define MR_TEXT_128 MR_TEXT_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
+
+// The names of the sums, their operands, and the numbers of the operands that follow them.
+#if TILE_COLUMNS == 8
+#define MR_SUMS_TEXT MR_TEXT_4
+#define MR_SUMS_OPERANDS(s) MR_SUMS_4(s, 0)
+#define MR_OTHER_TEXT "{%4, %5, %6, %7}, %8"
+#elif TILE_COLUMNS == 16
+#define MR_SUMS_TEXT MR_TEXT_8
+#define MR_SUMS_OPERANDS(s) MR_SUMS_4(s, 0), MR_SUMS_4(s, 4)
+#define MR_OTHER_TEXT "{%8, %9, %10, %11}, %12"
+#elif TILE_COLUMNS == 32
+#define MR_SUMS_TEXT MR_TEXT_16
+#define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0)
+#define MR_OTHER_TEXT "{%16, %17, %18, %19}, %20"
+#elif TILE_COLUMNS == 64
+#define MR_SUMS_TEXT MR_TEXT_32
+#define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0), MR_SUMS_16(s, 16)
+#define MR_OTHER_TEXT "{%32, %33, %34, %35}, %36"
+#elif TILE_COLUMNS == 128
+#define MR_SUMS_TEXT MR_TEXT_64
+#define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0)
+#define MR_OTHER_TEXT "{%64, %65, %66, %67}, %68"
+#elif TILE_COLUMNS == 256
+#define MR_SUMS_TEXT MR_TEXT_128
+#define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0), MR_SUMS_64(s, 64)
+#define MR_OTHER_TEXT "{%128, %129, %130, %131}, %132"
+#endif
+#define MR_QUOTED(n) #n
+#define MR_NUMBER(n) MR_QUOTED(n)
+
+#define MR_WGMMA(sums, a, columns)                                                            \
+  __asm__ volatile(MR_ONLY_90A                                                                \
+                   "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "                               \
+                   "wgmma.mma_async.sync.aligned.m64n" MR_NUMBER(TILE_COLUMNS)                \
+                   "k16.f32.f16.f16 {" MR_SUMS_TEXT "}, " MR_OTHER_TEXT ", adds, 1, 1, 0; }"  \
+                   : MR_SUMS_OPERANDS(sums)                                                   \
+                   : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(columns))
+// Before products: registers that are their operands have been written.
+#define MR_WGMMA_BEGIN() __asm__ volatile(MR_ONLY_90A "wgmma.fence.sync.aligned;" : : : "memory")
+// Ends a set of products.
+#define MR_WGMMA_BEGUN() \
+  __asm__ volatile(MR_ONLY_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
+// Waits until at most the last set is under way.
+#define MR_WGMMA_WAIT_FOR_EARLIER() \
+  __asm__ volatile(MR_ONLY_90A "wgmma.wait_group.sync.aligned 1;" : : : "memory")
+// Waits for all; only then may the sums be read.
+#define MR_WGMMA_WAIT(sums)                                          \
+  __asm__ volatile(MR_ONLY_90A "wgmma.wait_group.sync.aligned 0;"    \
+                   : MR_SUMS_OPERANDS(sums)                          \
+                   :                                                 \
+                   : "memory")
+
+// Addresses in local memory are 32 bits here.
+MR_GROUP_INLINE ulong mr_columns(uint address) {
+  return (ulong)(address >> 4) | 1ul << 16 | 64ul << 32 | 1ul << 62;
+}
+
+// Barriers in local memory, 8 bytes each. A phase ends when all arrivals that mr_barrier_init said,
+// and all bytes that were announced, have come; phases are numbered 0, 1, 0, ...
+MR_GROUP_INLINE void mr_barrier_init(uint barrier, uint arrivals) {
+  __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                   :
+                   : "r"(barrier), "r"(arrivals)
+                   : "memory");
+}
+// Makes inits visible to the units that copy.
+#define MR_BARRIERS_MADE() __asm__ volatile("fence.mbarrier_init.release.cluster;" : : : "memory")
+MR_GROUP_INLINE void mr_arrive(uint barrier) {
+  __asm__ volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+// Arrives, and announces bytes of mr_copy_bytes.
+MR_GROUP_INLINE void mr_arrive_for_bytes(uint barrier, uint bytes) {
+  __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                   :
+                   : "r"(barrier), "r"(bytes)
+                   : "memory");
+}
+MR_GROUP_INLINE void mr_wait_for_phase(uint barrier, uint phase) {
+  uint done;
+  do {
+    __asm__ volatile(
+        "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; "
+        "selp.u32 %0, 1, 0, done; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(phase)
+        : "memory");
+  } while (!done);
+}
+// Begins to copy; a multiple of 16 bytes, from such an address to such an address.
+MR_GROUP_INLINE void mr_copy_bytes(uint to, __global const uchar* from, uint bytes, uint barrier) {
+  __asm__ volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+      :
+      : "r"(to), "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+// Waits for the other lanes of the warp, and shows them what this one wrote to local memory.
+#define MR_WARP_BARRIER() __asm__ volatile("bar.warp.sync 0xffffffff;" : : : "memory")
