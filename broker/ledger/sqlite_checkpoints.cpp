@@ -20,7 +20,8 @@ constexpr int writer_patience_ms = 10'000;
 // each leaves little to the checkpoint that a commit waits for.
 Status sync_file(Database& by) {
   sqlite3_file* file = nullptr;
-  int rc = sqlite3_file_control(by.handle(), "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  int rc = sqlite3_file_control(by.handle(), "main", SQLITE_FCNTL_FILE_POINTER,
+                                static_cast<void*>(&file));
   if (rc == SQLITE_OK) rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
   if (rc == SQLITE_OK) return {};
   return fail(Code::io_error,

@@ -1,0 +1,39 @@
+#pragma once
+// The operations of the ledger that count jobs. ledger.hpp says what holds for all operations.
+// Thread safety: plain values.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schemas/messages.hpp"
+
+namespace millrace::broker {
+
+struct Count {  // counts the jobs of a batch, or of the tenant where batch is empty
+  std::string tenant, batch;
+};
+struct SuspectQueue {          // suspects that wait for the same model and KV policy
+  std::string model, kv;       // as in SubmitJob
+  bool alone = false;          // each of them has to run alone
+  std::uint64_t jobs = 0;      // at least one
+  std::int64_t oldest_us = 0;  // when the first of them became a suspect
+};
+struct CountReply {
+  JobCounts counts;
+  std::vector<SuspectQueue> suspects;  // of the tenant, sorted by model, policy and `alone`
+  bool paused = false;                 // the tenant, or the batch
+  std::vector<std::string> paused_models{};
+};
+
+// Lists all tenants that have a job or a stream, in order, with what their queues hold.
+struct ListTenants {};
+struct TenantInfo {
+  std::string tenant;
+  std::uint64_t queued = 0;            // jobs, suspects included
+  std::vector<SuspectQueue> suspects;  // that are not paused
+};
+struct ListTenantsReply {
+  std::vector<TenantInfo> tenants;
+};
+
+}  // namespace millrace::broker
