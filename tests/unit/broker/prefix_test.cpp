@@ -18,7 +18,7 @@ std::string beginning(char letter) {
   return std::string(prefix_bytes, letter);
 }
 
-Body job_of(const std::string& id) {  // its first letter tells how its prompt begins
+Body job_like(const std::string& id) {  // its first letter tells how its prompt begins
   Job job;
   job.id = id;
   job.model = "m";
@@ -28,7 +28,7 @@ Body job_of(const std::string& id) {  // its first letter tells how its prompt b
 
 void submit(World& world, const Strings& names) {
   std::vector<Body> bodies;
-  for (const std::string& id : names) bodies.push_back(job_of(id));
+  for (const std::string& id : names) bodies.push_back(job_like(id));
   for (const SubmitAnswer& answer : world.submit(bodies)) EXPECT_FALSE(answer.error);
 }
 
