@@ -59,7 +59,7 @@ struct CoreConfig : CoreTuning {
   // for hello again.
   std::uint32_t session_yield_ms = limits::session_yield_ms;
   std::uint32_t sweep_ms = 1'000;   // interval of the checks of deadlines, leases and counts
-  std::uint32_t retain_ms = 1'000;  // interval of the passes that delete what is not
+  std::uint32_t retain_ms = 1'000;  // interval of the passes that delete what is not kept
   std::uint32_t doorbell_ms = limits::doorbell_ms;
   std::uint32_t jobs_per_claim = limits::jobs_per_claim;
   // The last jobs of a closed batch or of a tenant go out by their cost, and not in order, once

@@ -34,7 +34,7 @@ class Sessions {
  public:
   Sessions(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
 
-  // Checks role and version, opens the session and sends Welcome. Errors: unexpected_message,
+  // Checks role and version, and opens the session. Errors: unexpected_message,
   // unsupported_version, overloaded.
   Status open(const Peer& peer, const Hello& hello, const Grant& who);
   Welcome welcome(Endpoint endpoint, const Grant& who) const;

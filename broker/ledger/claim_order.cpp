@@ -26,7 +26,7 @@ bool ClaimOrder::read() {
 bool ClaimOrder::in_reach() const {
   if (passed_.empty()) return true;
   const auto& [priority, sequence] = passed_.front().place;
-  return read_->place.first == priority && read_->place.second < sequence + look_ahead;
+  return read_->place.first == priority && read_->place.second < sequence + held_.places;
 }
 
 bool ClaimOrder::may_take(const QueuedJob& job) const {

@@ -28,9 +28,6 @@
 
 namespace millrace::broker {
 
-// In places of the order of submission, which all tenants share.
-inline constexpr std::uint64_t look_ahead = 1024;
-
 class ClaimOrder {
  public:
   // Gives the next job of the claim's queues in their order; none: there is no more.

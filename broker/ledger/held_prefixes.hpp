@@ -7,10 +7,15 @@
 
 namespace millrace::broker {
 
+// How far a claim looks ahead at most (claim_order.hpp), in places of the order of submission,
+// which all tenants share.
+inline constexpr std::uint64_t look_ahead = 1024;
+
 // Which beginnings of prompts engines hold, by SubmitJob::prefix. Both lists are sorted.
 struct HeldPrefixes {
   std::vector<std::uint64_t> own;                           // the engine that claims
   std::shared_ptr<const std::vector<std::uint64_t>> any{};  // any engine of its model; null: none
+  std::uint64_t places = look_ahead;                        // that the claim looks ahead
 
   void take(std::uint64_t prefix) {  // the engine that claims will hold it
     const auto at = std::ranges::lower_bound(own, prefix);

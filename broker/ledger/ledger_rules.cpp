@@ -209,10 +209,12 @@ bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, Cla
         next.body = records_.find_body(*other);
         next.job = *std::move(other);
       }
+      page.prefixes.take(next.job.prefix);
       if (!hand_out(std::move(next), op, room, reply)) return false;
     }
     if (aside == aside_before) return found.size() < page.max_jobs && !exchanged;
     page.max_jobs = std::max(page_jobs, op.max_jobs);
+    page.max_tokens = any_tokens;  // jobs that are set aside cost none; hand_out keeps the limit
   }
   reply.more = true;
   return false;

@@ -1,6 +1,6 @@
 #pragma once
-// The operations of the ledger that pause and resume jobs. What is paused keeps its places in the
-// queues and its deadlines; claims do not hand it out, and leases that run end as ever. Three
+// The operations of the ledger that pause and resume jobs. What is paused keeps its order and its
+// deadlines; claims do not hand it out, and leases that run end as ever. Three
 // things can be paused, and none knows of the others: a batch, the queue of the jobs that name one
 // model, and all jobs of a tenant. ledger.hpp says what holds for all operations.
 //

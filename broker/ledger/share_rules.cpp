@@ -64,6 +64,7 @@ class Turns {
 }  // namespace
 
 Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
+  constexpr std::uint64_t least_look_ahead = 16;
   ClaimReply reply;
   Turns turns(op, reply.shares);
   ClaimRoom room(op);
@@ -83,6 +84,9 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
     for (std::size_t i = before; i < reply.jobs.size(); ++i) {
       own.prefixes.take(reply.jobs[i].prefix);
     }
+    // Each turn reads its tenant's queue anew, so all together look at about twice the first one's
+    // places.
+    own.prefixes.places = std::max(own.prefixes.places / 2, least_look_ahead);
     reply.shares[turns.at()].at_limit = claimed.at_limit;
     reply.shares[turns.at()].queued = claimed.queued;
     turns.took(room.tokens(), claimed.all);

@@ -6,6 +6,11 @@
 #include "broker/ledger/queues.hpp"
 
 namespace millrace::broker {
+namespace {
+
+constexpr std::uint64_t long_times = 2;
+
+}  // namespace
 
 // Whether the claim could hand out this queued job.
 bool Tails::may_take(const JobRecord& job, const Claim& claim) {
@@ -68,6 +73,11 @@ std::optional<JobRecord> Tails::instead_of(const JobRecord& place, const Claim& 
   if (claim.tail_jobs == 0) return std::nullopt;
   Pool& pool = pool_of(place, claim);
   if (!pool.tail || place.sequence >= pool.below || pool.jobs.empty()) return std::nullopt;
+  const auto itself = std::ranges::find(pool.jobs, place.sequence, &JobRecord::sequence);
+  if (itself != pool.jobs.end() && pool.jobs.back().cost_tokens < long_times * place.cost_tokens) {
+    pool.jobs.erase(itself);
+    return std::nullopt;
+  }
   JobRecord next = std::move(pool.jobs.back());
   pool.jobs.pop_back();
   if (next.sequence == place.sequence) return std::nullopt;

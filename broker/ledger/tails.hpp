@@ -5,8 +5,9 @@
 // A tail is what is left of a closed batch, or of all queued jobs of a tenant, once these are at
 // most W jobs: `tail_jobs` of the claim, what the engines could hold at once. Where a claim comes
 // to a job of a tail, it hands out another one of that tail that has the same priority and that it
-// could hand out: the one that costs most, and of equal ones the one that was submitted first. The
-// job that was passed keeps its place.
+// could hand out: the one that costs most, if this is at least twice as much, and of equal ones the
+// one that was submitted first. Where no job is so much longer, the order of claims counts, which
+// keeps prompts that begin alike together. The job that was passed keeps its place.
 //
 // So priorities, tenants, turns and shares count as ever. And nobody starves:
 //   - a closed batch gets no new jobs, so each of its last W jobs lets at most W - 1 of them pass,

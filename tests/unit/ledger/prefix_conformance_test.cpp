@@ -138,5 +138,28 @@ TEST_P(PrefixTest, TurnsOfTenantsKeepTheirSizeAndGoOnWithABeginning) {
   EXPECT_EQ(ids(expect<ClaimReply>(op).jobs), (Strings{"ax1", "bx1", "az1", "bz1", "ay2"}));
 }
 
+// A claim of many turns would otherwise read the same places for each of its jobs.
+TEST_P(PrefixTest, EachTurnOfAClaimLooksLessFarAhead) {
+  std::vector<Operation> jobs;
+  const auto add = [&](std::uint64_t prefix, const std::string& id) {
+    SubmitJob op = of(prefix, id);
+    op.cost_tokens = 100;
+    jobs.emplace_back(std::move(op));
+  };
+  for (std::uint64_t i = 0; i < 600; ++i) add(i < 300 ? 10 + i : 1, numbered("n", i));
+  ledger.apply(jobs);
+  ClaimShared op{with(3, {1}, {}), {{tenant, 0, 100}}};
+  EXPECT_EQ(ids(expect<ClaimReply>(op).jobs),
+            (Strings{numbered("n", 300), numbered("n", 301), numbered("n", 0)}));
+}
+
+TEST_P(PrefixTest, JobsOfAPausedBatchAheadDoNotSeparateThoseThatBeginAlike) {
+  SubmitJob paused = job("p", "nightly");
+  submit(paused);
+  submit_all({"x1", "y2", "z1", "w2", "v1", "u1"});
+  expect<PauseReply>(Pause{tenant, "nightly", ""});
+  EXPECT_EQ(taken(with(4, {})), (Strings{"x1", "z1", "v1", "u1"}));
+}
+
 }  // namespace
 }  // namespace millrace::broker::test

@@ -44,14 +44,21 @@ TEST_P(TailTest, TheLastJobsOfATenantGoByTheirCost) {
 }
 
 TEST_P(TailTest, OneClaimTakesAsManyLongestJobsAsItMay) {
-  for (std::uint64_t n = 0; n < 9; ++n) submit(costly(numbered("j", n), 1 + n));
+  for (std::uint64_t n = 0; n < 9; ++n) submit(costly(numbered("j", n), 1ULL << n));
   EXPECT_EQ(taken(3, 20), "j8 j7 j6");
   EXPECT_EQ(taken(99, 20), "j5 j4 j3 j2 j1 j0");
 }
 
+TEST_P(TailTest, JobsOfAboutTheSameCostStayInOrder) {
+  for (const auto& [id, cost] : {std::pair("a", 5), {"b", 9}, {"c", 6}, {"d", 18}}) {
+    submit(costly(id, static_cast<std::uint64_t>(cost)));
+  }
+  EXPECT_EQ(taken(9, 9), "d b c a");
+}
+
 TEST_P(TailTest, PrioritiesComeFirst) {
   for (const auto& [id, cost, priority] :
-       {std::tuple("soon", 1, 1), {"late", 9, 3}, {"a", 3, 2}, {"b", 5, 2}}) {
+       {std::tuple("soon", 1, 1), {"late", 9, 3}, {"a", 3, 2}, {"b", 7, 2}}) {
     SubmitJob op = costly(id, static_cast<std::uint64_t>(cost));
     op.priority = static_cast<std::uint32_t>(priority);
     submit(op);
@@ -64,7 +71,7 @@ TEST_P(TailTest, AClosedBatchOrdersItsOwnJobs) {
   submit(costly("x1", 5));
   submit(costly("b2", 2, "batch"));
   submit(costly("x2", 9));
-  submit(costly("b3", 3, "batch"));
+  submit(costly("b3", 4, "batch"));
   EXPECT_EQ(taken(1, 4), "b1") << "open, and the tenant has more";
   close("batch");
   EXPECT_EQ(taken(2, 3), "x1 b3") << "at the place of b2";
@@ -72,7 +79,7 @@ TEST_P(TailTest, AClosedBatchOrdersItsOwnJobs) {
 }
 
 TEST_P(TailTest, ABatchThatIsLargerThanTheTailStaysInOrder) {
-  for (std::uint64_t n = 0; n < 6; ++n) submit(costly(numbered("j", n), 1 + n, "b"));
+  for (std::uint64_t n = 0; n < 6; ++n) submit(costly(numbered("j", n), 1ULL << n, "b"));
   for (std::uint64_t n = 0; n < 6; ++n) submit(costly(numbered("x", n), 1));
   close("b");
   EXPECT_EQ(taken(3, 3), "j0 j1 j2");
