@@ -1,9 +1,9 @@
 // The program millrace-broker: runs a broker and drains it on SIGTERM and SIGINT, reads its
 // settings again on SIGHUP. Exit codes: 0 drained, 1 stopped by an error, 2 usage, 3 refused to
 // start.
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "broker/server/command_line.hpp"
+#include "broker/server/heap.hpp"
 #include "broker/server/server.hpp"
 #include "schemas/base/log.hpp"
 
@@ -68,10 +69,12 @@ sigset_t watched_signals() {
 
 // Waits until the server has ended: by itself (it raises SIGUSR1), or drained by a signal.
 Status serve(Running& running, broker::BrokerServer& server, const sigset_t& signals) {
+  constexpr timespec a_second = {1, 0};
   bool draining = false;
   while (server.running()) {
-    int signal = 0;
-    if (sigwait(&signals, &signal) != 0 || signal == SIGUSR1) continue;
+    const int signal = sigtimedwait(&signals, nullptr, &a_second);
+    if (signal < 0) broker::return_free_memory();
+    if (signal < 0 || signal == SIGUSR1) continue;
     log_info("signal", {{"signal", strsignal(signal)}});
     if (signal == SIGHUP) {
       reload(running, server);
@@ -150,12 +153,7 @@ int run(Running running) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Blocks up to the size of usual answers come from the heap, which keeps some free memory: with
-  // pages of their own, the kernel would clear some hundred for each answer. Larger frames get
-  // pages of their own, which return to the system when they are freed. Left to itself, malloc
-  // raises this threshold to the largest block that was ever freed.
-  mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
-  mallopt(M_TRIM_THRESHOLD, 16 * 1024 * 1024);
+  broker::set_up_heap();
   auto line = broker::read_command_line(argc, argv);
   if (!line) {
     tell(line.error());
