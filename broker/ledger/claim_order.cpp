@@ -25,6 +25,7 @@ bool ClaimOrder::read() {
 
 bool ClaimOrder::in_reach() const {
   if (passed_.empty()) return true;
+  if (in_vain_ >= looks_in_vain) return false;
   const auto& [priority, sequence] = passed_.front().place;
   return read_->place.first == priority && read_->place.second < sequence + held_.places;
 }
@@ -41,6 +42,7 @@ void ClaimOrder::take_up() {
   held_.take(prefix);
   const auto alike = std::ranges::stable_partition(
       passed_, [&](const QueuedJob& job) { return job.prefix != prefix; });
+  in_vain_ -= std::min(in_vain_, alike.size());
   std::ranges::move(alike, std::back_inserter(chosen_));
   passed_.erase(alike.begin(), alike.end());
 }
@@ -48,7 +50,11 @@ void ClaimOrder::take_up() {
 std::optional<QueuedJob> ClaimOrder::next() {
   while (chosen_.empty() && read() && in_reach()) {
     QueuedJob job = *std::exchange(read_, std::nullopt);
-    if (may_take(job)) return job;
+    if (may_take(job)) {
+      in_vain_ = 0;
+      return job;
+    }
+    ++in_vain_;
     passed_.push_back(std::move(job));
   }
   if (chosen_.empty() && !passed_.empty()) take_up();

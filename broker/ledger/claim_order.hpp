@@ -17,6 +17,9 @@
 // overtaken by fewer than `look_ahead` jobs, all of its own tenant and priority, however many come:
 // when all of them are gone, every claim begins with this job. Nothing is remembered for it.
 //
+// A claim that has passed `looks_in_vain` jobs in a row looks no further: where prompts begin
+// differently, looking finds nothing and costs about a microsecond a job.
+//
 // Suspects are taken in the order of the queue. Thread safety: none.
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +54,7 @@ class ClaimOrder {
   std::optional<QueuedJob> read_;  // from the queue, and not looked at yet
   std::deque<QueuedJob> passed_;   // looked at and left, in order
   std::deque<QueuedJob> chosen_;   // to take next
+  std::size_t in_vain_ = 0;        // passed since it last came to a job of 1 above
   std::size_t expired_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // What a claim knows of the beginnings of prompts that engines hold. Thread safety: a plain value.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -10,6 +11,8 @@ namespace millrace::broker {
 // How far a claim looks ahead at most (claim_order.hpp), in places of the order of submission,
 // which all tenants share.
 inline constexpr std::uint64_t look_ahead = 1024;
+// How many jobs in a row it passes at most before it takes one of them.
+inline constexpr std::size_t looks_in_vain = 192;
 
 // Which beginnings of prompts engines hold, by SubmitJob::prefix. Both lists are sorted.
 struct HeldPrefixes {

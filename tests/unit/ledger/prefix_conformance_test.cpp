@@ -146,11 +146,20 @@ TEST_P(PrefixTest, EachTurnOfAClaimLooksLessFarAhead) {
     op.cost_tokens = 100;
     jobs.emplace_back(std::move(op));
   };
-  for (std::uint64_t i = 0; i < 600; ++i) add(i < 300 ? 10 + i : 1, numbered("n", i));
+  for (std::uint64_t i = 0; i < 300; ++i) add(i < 150 ? 10 + i : 1, numbered("n", i));
   ledger.apply(jobs);
-  ClaimShared op{with(3, {1}, {}), {{tenant, 0, 100}}};
+  ClaimShared op{with(4, {1}, {}), {{tenant, 0, 100}}};
   EXPECT_EQ(ids(expect<ClaimReply>(op).jobs),
-            (Strings{numbered("n", 300), numbered("n", 301), numbered("n", 0)}));
+            (Strings{numbered("n", 150), numbered("n", 151), numbered("n", 152), "n0"}));
+}
+
+TEST_P(PrefixTest, AClaimThatFindsNothingAmongManyJobsLooksNoFurther) {
+  std::vector<Operation> jobs;
+  for (std::uint64_t i = 0; i < looks_in_vain; ++i) jobs.push_back(of(10 + i, numbered("n", i)));
+  jobs.push_back(of(1, "alike"));
+  ledger.apply(jobs);
+  EXPECT_EQ(taken(with(2, {1})), (Strings{"n0", "alike"}))
+      << "a job that goes makes room for one more look";
 }
 
 TEST_P(PrefixTest, JobsOfAPausedBatchAheadDoNotSeparateThoseThatBeginAlike) {
