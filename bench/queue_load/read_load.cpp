@@ -57,16 +57,25 @@ std::string run(const Place& place, const FollowLoad& load) {
 std::string run(const Place& place, const ReplayLoad& load) {
   net::Context context;
   Link link(context, place, client_hello());
-  std::uint64_t bytes = 0, results = 0, from = 1;
+  std::uint64_t bytes = 0, results = 0, unanswered = 0;
   const double begin = seconds_now();
-  while (true) {
-    const auto data = link.ask<Data>(fetch_from(load.stream, from));
-    if (data.entries.empty()) break;
-    for (const auto& entry : data.entries) bytes += entry.body.size();
-    results += data.entries.size();
-    from = data.entries.back().number + 1;
-    if (load.cursor.empty()) continue;
-    link.ask<Acknowledged>(Acknowledge{load.stream, load.cursor, from - 1});
+  const auto send = [&](Message message) {
+    link.send(std::move(message));
+    ++unanswered;
+  };
+  // As the client's StreamReader does: the next entries are on their way meanwhile.
+  for (send(fetch_from(load.stream, 1)); unanswered > 0; --unanswered) {
+    const Envelope answer = link.next();
+    const auto* data = std::get_if<Data>(&answer.message);
+    if (data == nullptr && !std::holds_alternative<Acknowledged>(answer.message)) {
+      die("the broker answered with another kind of message");
+    }
+    if (data == nullptr || data->entries.empty()) continue;
+    const std::uint64_t last = data->entries.back().number;
+    send(fetch_from(load.stream, last + 1));
+    if (!load.cursor.empty()) send(Acknowledge{load.stream, load.cursor, last});
+    for (const auto& entry : data->entries) bytes += entry.body.size();
+    results += data->entries.size();
   }
   const double seconds = seconds_now() - begin;
   return nlohmann::json{{"load", "replay"},

@@ -17,20 +17,22 @@ StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOpt
 }
 
 Status StreamReader::tick() {
-  const std::int64_t now = clock_.monotonic_us();
-  due_ = due_ || now - asked_us_ > options_.poll_ms * us_per_ms;
-  if (question_ != 0 || !due_ || (caught_up_ && !options_.follow)) {
-    return {};
+  due_ = due_ || clock_.monotonic_us() - asked_us_ > options_.poll_ms * us_per_ms;
+  if (question_ == 0 && due_ && (!caught_up_ || options_.follow)) {
+    ask();
   }
+  return {};
+}
+
+void StreamReader::ask() {
   due_ = false;
-  asked_us_ = now;
+  asked_us_ = clock_.monotonic_us();
   question_ = session_.ask(Fetch{.stream = options_.stream,
                                  .epoch = options_.epoch,
                                  .from = options_.from,
                                  .cursor = options_.from == 0 ? options_.cursor : "",
                                  .max_entries = options_.max_entries,
                                  .max_bytes = options_.max_bytes});
-  return {};
 }
 
 void StreamReader::move_to(std::uint64_t number) {
@@ -58,6 +60,9 @@ Result<bool> StreamReader::take(Envelope& answer) {
     return true;
   }
   auto entries = entries_of(answer.message);
+  if (entries && !caught_up_) {
+    ask();
+  }
   MILLRACE_TRY(entries ? sink_.on_entries(*entries)
                        : sink_.on_stream_error(std::move(entries).error()));
   return true;
@@ -93,7 +98,6 @@ Result<std::vector<Entry>> StreamReader::take_data(Data& data) {
   high_ = data.high;
   first_kept_ = data.first;
   caught_up_ = data.entries.empty();
-  due_ = due_ || !caught_up_;
   std::vector<Entry> entries;
   for (Entry& entry : data.entries) {
     if (options_.from == 0) {

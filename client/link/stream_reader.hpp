@@ -1,7 +1,7 @@
 #pragma once
 // Reads one result stream without gaps or repetitions. It sends one fetch at a time, for the next
 // number on: when a doorbell rings, when the last answer held entries, and when no doorbell has
-// rung for a while.
+// rung for a while. The broker reads the next entries while the sink works on those of an answer.
 // Errors: trimmed, epoch_changed (the stream belongs to another log than before), internal (a gap),
 // and the broker's refusals. The sink may go on after them. Thread safety: one thread.
 #include <cstdint>
@@ -49,6 +49,7 @@ class StreamReader final : public EventHandler {
   std::uint64_t first_kept() const { return first_kept_; }
 
  private:
+  void ask();
   Result<std::vector<Entry>> entries_of(Message& answer);
   Result<std::vector<Entry>> take_data(Data& data);
 

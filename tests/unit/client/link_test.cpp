@@ -58,6 +58,7 @@ class StreamReaderTest : public ::testing::Test, public EntrySink {
  protected:
   Status on_entries(const std::vector<Entry>& entries) override {
     entries_.insert(entries_.end(), entries.begin(), entries.end());
+    asked_meanwhile_ = session_.last;
     return {};
   }
   Result<bool> give(Message message) {
@@ -70,7 +71,15 @@ class StreamReaderTest : public ::testing::Test, public EntrySink {
   ManualClock clock_;
   StreamReader reader_{session_, clock_, {}, *this};
   std::vector<Entry> entries_;
+  std::uint64_t asked_meanwhile_ = 0;  // the last question when the sink got entries
 };
+
+TEST_F(StreamReaderTest, TheBrokerReadsTheNextEntriesWhileTheSinkWorks) {
+  ASSERT_TRUE(reader_.tick());
+  ASSERT_TRUE(give(data_of({1, 2}, 5)));
+  EXPECT_EQ(asked_meanwhile_, 2U);
+  EXPECT_EQ(fetch().from, 3U);
+}
 
 TEST_F(StreamReaderTest, AsksAgainAfterEachAnswerUntilCaughtUp) {
   ASSERT_TRUE(reader_.tick());
