@@ -31,8 +31,9 @@ Status sync_file(Database& by) {
 
 }  // namespace
 
-SqliteCheckpoints::SqliteCheckpoints(Database& database, CheckpointOptions options)
-    : database_(database), options_(options) {}
+SqliteCheckpoints::SqliteCheckpoints(Database& database, PacedWrites& paced,
+                                     CheckpointOptions options)
+    : database_(database), paced_(paced), options_(options) {}
 
 SqliteCheckpoints::~SqliteCheckpoints() {
   {
@@ -55,6 +56,8 @@ Status SqliteCheckpoints::open(const std::string& vfs, const DurabilitySettings&
   sqlite3_busy_timeout(database_.handle(), writer_patience_ms);
   MILLRACE_TRY(copier_.open(database_.path(), vfs));
   MILLRACE_TRY(settle_settings(copier_, settings));
+  // Another VFS need not keep the file where the system finds it.
+  if (vfs.empty()) MILLRACE_TRY(paced_.attach(copier_));
   if (options_.own_thread) thread_ = std::thread([this] { serve(); });
   return {};
 }

@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "broker/ledger/paced_writes.hpp"
 #include "broker/ledger/sqlite_database.hpp"
 #include "broker/ledger/sqlite_schema.hpp"
 
@@ -31,7 +32,8 @@ struct CheckpointOptions {
 
 class SqliteCheckpoints {
  public:
-  SqliteCheckpoints(Database& database, CheckpointOptions options);
+  // `paced` takes over the writes of the second connection, and must outlive the first one.
+  SqliteCheckpoints(Database& database, PacedWrites& paced, CheckpointOptions options);
   ~SqliteCheckpoints();  // waits for the checkpoint that runs
   SqliteCheckpoints(const SqliteCheckpoints&) = delete;
   SqliteCheckpoints& operator=(const SqliteCheckpoints&) = delete;
@@ -59,6 +61,7 @@ class SqliteCheckpoints {
   void serve();
 
   Database& database_;
+  PacedWrites& paced_;
   const CheckpointOptions options_;
   Database copier_;
   int log_pages_ = 0, copied_pages_ = 0;

@@ -47,10 +47,13 @@ class SqliteStore final : public LedgerStore {
   Env& env_;
   const SystemClock system_clock_;
   const Clock& clock_;
-  std::unique_ptr<FileLock> lock_;  // goes after the connections
+  std::unique_ptr<FileLock> lock_;  // goes after the connections, and
+  PacedWrites paced_writes_;        // this, too
   Database database_;
   SqliteCheckpoints checkpoints_{
-      database_, {options_.checkpoint_pages, options_.wal_bytes, options_.checkpoint_thread}};
+      database_,
+      paced_writes_,
+      {options_.checkpoint_pages, options_.wal_bytes, options_.checkpoint_thread}};
   DiskReserve reserve_;
   SqliteBackup backup_{
       database_, env_,
