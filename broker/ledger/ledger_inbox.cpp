@@ -39,6 +39,7 @@ void LedgerInbox::push(std::uint64_t token, std::vector<Operation> operations, T
     if (const std::string* engine = engine_of(op)) add(post.engines, *engine);
   }
   operations_ += post.operations.size();
+  if (!post.engines.empty()) ++of_engines_;
   posts_.push_back(std::move(post));
 }
 
@@ -60,14 +61,13 @@ bool LedgerInbox::ready() const {
 }
 
 // Moves operations of a post to the batch. True: all of them.
-bool LedgerInbox::take_from(Post& post, const BatchLimits& limits, LedgerBatch& batch,
-                            std::uint64_t& bytes) {
+bool LedgerInbox::take_from(Post& post, const BatchLimits& limits, LedgerBatch& batch) {
   const std::size_t before = post.next;
   while (post.next < post.operations.size() && batch.operations.size() < limits.operations) {
     Operation& op = post.operations[post.next];
     const std::uint64_t size = body_bytes(op);
-    if (!batch.operations.empty() && bytes + size > limits.bytes) break;
-    bytes += size;
+    if (!batch.operations.empty() && batch.bytes + size > limits.bytes) break;
+    batch.bytes += size;
     bytes_ -= size;
     --operations_;
     const std::string* engine = engine_of(op);
@@ -77,31 +77,40 @@ bool LedgerInbox::take_from(Post& post, const BatchLimits& limits, LedgerBatch& 
     ++post.next;
   }
   const bool all = post.next == post.operations.size();
-  if (!all && post.next != before) batch.rest = post.id;
+  if (!all && post.next != before) batch.begun.push_back(post.id);
   return all;
 }
 
-LedgerBatch LedgerInbox::take(const BatchLimits& limits) {
-  LedgerBatch batch;
-  std::uint64_t bytes = 0;
+void LedgerInbox::take_posts(bool of_engines, const BatchLimits& limits, LedgerBatch& batch) {
   std::set<std::string> held;  // by posts that must wait
   for (auto post = posts_.begin(); post != posts_.end();) {
+    if (of_engines && post->engines.empty()) {
+      ++post;
+      continue;
+    }
     if (blocked(*post, held)) {
       held.insert(post->engines.begin(), post->engines.end());
       ++post;
       continue;
     }
-    if (!take_from(*post, limits, batch, bytes)) break;
+    if (!take_from(*post, limits, batch)) return;
+    if (!post->engines.empty()) --of_engines_;
     post = posts_.erase(post);
   }
+}
+
+LedgerBatch LedgerInbox::take(const BatchLimits& limits) {
+  LedgerBatch batch;
+  if (of_engines_ > 0) take_posts(true, {(limits.operations + 1) / 2, limits.bytes / 2}, batch);
+  take_posts(false, limits, batch);
   engines_.insert(batch.engines.begin(), batch.engines.end());
-  if (batch.rest) begun_.insert(*batch.rest);
+  begun_.insert(batch.begun.begin(), batch.begun.end());
   return batch;
 }
 
 void LedgerInbox::done(const LedgerBatch& batch) {
   for (const std::string& engine : batch.engines) engines_.erase(engine);
-  if (batch.rest) begun_.erase(*batch.rest);
+  for (const std::uint64_t post : batch.begun) begun_.erase(post);
 }
 
 }  // namespace millrace::broker

@@ -3,11 +3,13 @@
 // batches may be in flight, and may be carried out in any order. Two rules keep the order that
 // callers rely on: the operations of one post, and those that name the same engine, are carried out
 // in the order of posting. So an engine's ends come before its next claim.
+//
+// Posts that name engines come first and may take half of a batch, so that an engine gets jobs
+// while millions are being submitted, and submits go on while engines are busy.
 // Errors: none. Thread safety: one thread at a time.
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,9 +30,10 @@ struct Posted {
 struct LedgerBatch {
   std::vector<Posted> operations;  // of one commit
   std::vector<Posted> reads;       // ReadStreams, which are no part of commits and keep no order
+  std::uint64_t bytes = 0;         // of bodies
 
-  std::vector<std::string> engines;   // named by `operations`
-  std::optional<std::uint64_t> rest;  // the post whose other operations come after this batch
+  std::vector<std::string> engines;  // named by `operations`
+  std::vector<std::uint64_t> begun;  // posts whose other operations come after this batch
 };
 
 struct BatchLimits {
@@ -62,10 +65,11 @@ class LedgerInbox {
     Time at;
   };
   bool blocked(const Post& post, const std::set<std::string>& held) const;
-  bool take_from(Post& post, const BatchLimits& limits, LedgerBatch& batch, std::uint64_t& bytes);
+  void take_posts(bool of_engines, const BatchLimits& limits, LedgerBatch& batch);
+  bool take_from(Post& post, const BatchLimits& limits, LedgerBatch& batch);
 
   std::deque<Post> posts_;
-  std::size_t operations_ = 0;
+  std::size_t operations_ = 0, of_engines_ = 0;  // the latter counts posts
   std::uint64_t bytes_ = 0, next_id_ = 1;
   std::set<std::uint64_t> begun_;  // posts that a batch in flight has begun
   std::set<std::string> engines_;  // named by the batches in flight

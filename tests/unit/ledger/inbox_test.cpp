@@ -70,6 +70,18 @@ TEST_F(InboxTest, OperationsOfOneEngineKeepTheirOrder) {
   EXPECT_EQ(told(take().operations), "2.0 3.0 3.1 4.0 ");
 }
 
+TEST_F(InboxTest, WhatEnginesWaitForComesFirstAndTakesHalfOfABatch) {
+  push(1, {job("a"), job("b"), job("c"), job("d")});
+  push(2, {end("one"), end("one"), end("one")});
+  push(3, {ask("two")});
+  const LedgerBatch first = take(4);
+  EXPECT_EQ(told(first.operations), "2.0 2.1 1.0 1.1 ");
+  EXPECT_EQ(told(take(4).operations), "3.0 ") << "the others wait for their beginnings";
+  inbox.done(first);
+  EXPECT_EQ(told(take(4).operations), "2.2 1.2 1.3 ");
+  EXPECT_TRUE(inbox.empty());
+}
+
 TEST_F(InboxTest, ReadsOfStreamsAreApartAndHoldUpNothing) {
   push(1, {reading("log"), job("a")});
   const LedgerBatch batch = take();
