@@ -54,6 +54,7 @@ STANDS_FOR = {
     "clang-19": cmake(r'"CMAKE_CXX_COMPILER": "clang\+\+-19"'),
     "libclang-rt-19-dev": cmake(r"-fsanitize=fuzzer\b"),
     "clang-format": run(r'\["clang-format", '),
+    "gcovr": run(r"&& gcovr "),
     "oclgrind": run(r'\[?"oclgrind"'),
     "perl-doc": ((".cpp",), r"/usr/share/perl/[\d.]+/pod/"),
     "procps": run(r'\["ps", '),
