@@ -43,7 +43,8 @@ def main():
         case = ElementTree.SubElement(suite, "testcase", classname="ops/coverage", name=part)
         if percent < MARK:
             below = True
-            ElementTree.SubElement(case, "failure", message=f"{text}, and {MARK:.0f} % are required")
+            why = f"{text}, and {MARK:.0f} % are required"
+            ElementTree.SubElement(case, "failure", message=why)
     ElementTree.ElementTree(suite).write(report)
     return 1 if below else 0
 
