@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -25,6 +26,7 @@ struct PacedWrites::State : sqlite3_io_methods {
   const sqlite3_io_methods* theirs = nullptr;
   int descriptor = -1;
   std::vector<Written> waiting;
+  std::atomic<bool> hurried = false;
 
   static int write(sqlite3_file* file, const void* bytes, int count, sqlite3_int64 at) {
     auto& self = const_cast<State&>(static_cast<const State&>(*file->pMethods));
@@ -33,6 +35,7 @@ struct PacedWrites::State : sqlite3_io_methods {
     return rc;
   }
   void add(Written next) {
+    if (hurried) return;
     if (!waiting.empty() && waiting.back().end == next.begin &&
         next.end - waiting.back().begin <= largest_write) {
       waiting.back().end = next.end;
@@ -55,6 +58,10 @@ PacedWrites::PacedWrites() : state_(std::make_unique<State>()) {}
 
 PacedWrites::~PacedWrites() {
   if (state_->descriptor >= 0) ::close(state_->descriptor);
+}
+
+void PacedWrites::hurry(bool on) {
+  state_->hurried = on;
 }
 
 Status PacedWrites::attach(Database& database) {

@@ -9,7 +9,7 @@
 // Measured at 5,000 single submits a second on a disk that syncs in .13 ms: p99 1.8 ms instead of
 // 3.4. With two writes at once the ledger ends 8 % fewer jobs a second, with four as many as with
 // any number.
-// Thread safety: the thread of the connection that it is attached to.
+// Thread safety: the thread of the connection that it is attached to; `hurry` any thread.
 #include <memory>
 
 #include "broker/ledger/sqlite_database.hpp"
@@ -27,6 +27,8 @@ class PacedWrites {
 
   // Paces what this connection writes to its file from now on. Errors: io_error.
   Status attach(Database& database);
+  // Whether its writes go to the page cache at once, because the log grows faster than it is copied.
+  void hurry(bool on);
 
  private:
   struct State;

@@ -122,6 +122,8 @@ void SqliteCheckpoints::serve() {
 }
 
 Status SqliteCheckpoints::step(bool resting) {
+  const int enough = static_cast<int>(options_.pages);
+  paced_.hurry(log_pages_ - copied_pages_ > 2 * enough);
   {
     const std::lock_guard lock(mutex_);
     if (running_) return {};
@@ -131,7 +133,6 @@ Status SqliteCheckpoints::step(bool resting) {
   // A commit after a complete checkpoint starts the log again from its beginning.
   if (log_pages_ < copied_pages_) copied_pages_ = 0;
   const int waiting = log_pages_ - copied_pages_;
-  const int enough = static_cast<int>(options_.pages);
   if (waiting == 0) rest_follows_ = false;
   if (waiting == 0 || (waiting < enough && !rest_follows_ && !resting)) return {};
   const bool too_long = static_cast<std::uint64_t>(peak_pages_) * page_bytes > options_.log_bytes;
