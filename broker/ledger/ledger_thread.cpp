@@ -152,9 +152,10 @@ Result<std::vector<Result<Reply>>> LedgerThread::State::apply(
     std::unique_lock lock(mutex);
     ++statistics.retries;
     if (stopping && ++tries_at_stop > options.retries_at_stop) {
-      return fail(Code::ledger_unavailable,
-                  "the ledger did not answer until the end: " + replies.error().message,
-                  "what was not acknowledged is not stored: send it again");
+      return fail(Error{Code::ledger_unavailable,
+                        "the ledger did not answer until the end: " + replies.error().message,
+                        "what was not acknowledged is not stored: send it again",
+                        limits::retry_start_ms});
     }
     const bool was_stopping = stopping;
     stopped.wait_for(lock, std::chrono::milliseconds(pause_ms),
@@ -323,9 +324,10 @@ Status LedgerThread::post(std::uint64_t token, std::vector<Operation>&& operatio
     const bool too_many =
         waiting > s.options.inbox_operations || s.inbox.bytes() + bytes > s.options.inbox_bytes;
     if (too_many && !s.inbox.empty()) {  // an empty inbox accepts more than its limit
-      return fail(Code::overloaded,
-                  std::to_string(s.inbox.operations()) + " operations already wait for the ledger",
-                  "wait a little and send again");
+      return fail(Error{
+          Code::overloaded,
+          std::to_string(s.inbox.operations()) + " operations already wait for the ledger",
+          "wait a little and send again", limits::retry_commit_ms});
     }
     s.inbox.push(token, std::move(operations), Steady::now());
   }

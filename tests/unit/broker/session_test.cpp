@@ -67,6 +67,20 @@ TEST(Session, AnEngineMustNameItsInstance) {
   EXPECT_EQ(world.refusal(World::engine("x")), Code::missing_field);
 }
 
+TEST(Session, MoreEnginesThanTheLimitAreToldWhenToComeBack) {
+  World world;
+  for (std::uint32_t i = 0; i < limits::engines; ++i) world.join_engine("e" + std::to_string(i));
+  Hello hello;
+  hello.role = Role::engine;
+  hello.instance = "one more";
+  hello.engine.facts.model = "m";
+  world.say(World::engine("x"), hello, 2);
+  const auto refused = world.take<Refused>(World::engine("x"));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].error.code, Code::overloaded);
+  EXPECT_EQ(refused[0].error.retry_ms, limits::retry_room_ms);
+}
+
 TEST(Session, ClientsMayNotSendMessagesOfEnginesNorTheReverse) {
   World world;
   world.join_client("c");

@@ -176,6 +176,7 @@ TEST_F(LedgerThreadTest, TheInboxIsBounded) {
   const Status bytes = thread->post(2, Append{tenant, "log", "", std::string(1000, 'x')});
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().code, Code::overloaded);
+  EXPECT_EQ(bytes.error().retry_ms, limits::retry_commit_ms);
   EXPECT_FALSE(thread->post(2, std::vector<Operation>{job("b"), job("c"), job("d")}));
   EXPECT_TRUE(thread->post(2, std::vector<Operation>{job("b"), job("c")}));
   EXPECT_FALSE(thread->post(3, job("d")));

@@ -169,6 +169,7 @@ TEST_F(UnavailableThread, GivesUpSoonOnceItIsStopped) {
   for (const auto& completion : done) {
     ASSERT_FALSE(completion.reply);
     EXPECT_EQ(completion.reply.error().code, Code::ledger_unavailable);
+    EXPECT_EQ(completion.reply.error().retry_ms, limits::retry_start_ms);
     EXPECT_NE(completion.reply.error().hint.find("send it again"), std::string::npos);
   }
   ASSERT_TRUE(thread->failure());
