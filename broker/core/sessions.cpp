@@ -50,10 +50,10 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   const auto engines = std::ranges::count_if(
       sessions_, [](const auto& item) { return item.first.endpoint == Endpoint::engine; });
   if (role == Role::engine && !sessions_.contains(peer) && engines >= limits::engines) {
-    return fail(Error{
-        Code::overloaded,
-        "hello: " + std::to_string(limits::engines) + " engines are connected, the limit",
-        "connect this engine to another broker", limits::retry_room_ms});
+    return fail(
+        Error{Code::overloaded,
+              "hello: " + std::to_string(limits::engines) + " engines are connected, the limit",
+              "connect this engine to another broker", limits::retry_room_ms});
   }
   if (config_.grants && !sessions_.contains(peer) &&
       of_tenant(who.tenant) >= config_.sessions_per_tenant && !make_room(&who.tenant)) {

@@ -324,10 +324,10 @@ Status LedgerThread::post(std::uint64_t token, std::vector<Operation>&& operatio
     const bool too_many =
         waiting > s.options.inbox_operations || s.inbox.bytes() + bytes > s.options.inbox_bytes;
     if (too_many && !s.inbox.empty()) {  // an empty inbox accepts more than its limit
-      return fail(Error{
-          Code::overloaded,
-          std::to_string(s.inbox.operations()) + " operations already wait for the ledger",
-          "wait a little and send again", limits::retry_commit_ms});
+      return fail(
+          Error{Code::overloaded,
+                std::to_string(s.inbox.operations()) + " operations already wait for the ledger",
+                "wait a little and send again", limits::retry_commit_ms});
     }
     s.inbox.push(token, std::move(operations), Steady::now());
   }

@@ -27,7 +27,7 @@ class PacedWrites {
 
   // Paces what this connection writes to its file from now on. Errors: io_error.
   Status attach(Database& database);
-  // Whether its writes go to the page cache at once, because the log grows faster than it is copied.
+  // Whether its writes do not wait, because the log grows faster than it is copied.
   void hurry(bool on);
 
  private:
