@@ -118,24 +118,26 @@ void SqliteCheckpoints::serve() {
     lock.lock();
     ended_ = std::move(ended);
     running_ = false;
+    changed_.notify_all();
   }
 }
 
 Status SqliteCheckpoints::step(bool resting) {
   const int enough = static_cast<int>(options_.pages);
-  paced_.hurry(log_pages_ - copied_pages_ > 2 * enough);
+  peak_pages_ = std::max(peak_pages_, log_pages_);
+  const bool too_long = static_cast<std::uint64_t>(peak_pages_) * page_bytes > options_.log_bytes;
+  paced_.hurry(too_long || log_pages_ - copied_pages_ > 2 * enough);
   {
-    const std::lock_guard lock(mutex_);
-    if (running_) return {};
+    std::unique_lock lock(mutex_);
+    if (running_ && !too_long) return {};
+    changed_.wait(lock, [this] { return !running_; });
     if (const auto ended = std::exchange(ended_, std::nullopt)) MILLRACE_TRY(note(*ended));
   }
-  peak_pages_ = std::max(peak_pages_, log_pages_);
   // A commit after a complete checkpoint starts the log again from its beginning.
   if (log_pages_ < copied_pages_) copied_pages_ = 0;
   const int waiting = log_pages_ - copied_pages_;
   if (waiting == 0) rest_follows_ = false;
   if (waiting == 0 || (waiting < enough && !rest_follows_ && !resting)) return {};
-  const bool too_long = static_cast<std::uint64_t>(peak_pages_) * page_bytes > options_.log_bytes;
   if (!too_long && waiting > enough / rest_share) return copy_beside_commits();
   return copy_between_commits(too_long ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE);
 }

@@ -25,9 +25,10 @@
 namespace millrace::broker {
 
 struct CheckpointOptions {
-  std::uint32_t pages = 0;      // a checkpoint begins when the log has grown by so many
-  std::uint64_t log_bytes = 0;  // a larger log is copied between two commits and truncated
-  bool own_thread = true;       // false: the first part, too, runs within `step`, for tests
+  std::uint32_t pages = 0;  // a checkpoint begins when the log has grown by so many
+  // A larger log is copied between two commits and truncated; the commits wait for it.
+  std::uint64_t log_bytes = 0;
+  bool own_thread = true;  // false: the first part, too, runs within `step`, for tests
 };
 
 class SqliteCheckpoints {
