@@ -35,7 +35,9 @@ Broker::Broker(CoreConfig config)
       job_requests_(out_, sessions_, table_, engines_, dispatcher_, doorbell_),
       batch_requests_(out_, sessions_, doorbell_),
       pause_requests_(out_, sessions_, models_,
-                      [this](const std::string& tenant, bool more) { resumed(tenant, more); }),
+                      [this](const std::string& tenant, bool paused, const PauseReply& reply) {
+                        pause_changed(tenant, paused, reply);
+                      }),
       stream_requests_(out_, sessions_, config_),
       retainer_(out_, config_),
       backups_(out_, sessions_) {}
@@ -332,11 +334,12 @@ void Broker::expire(const std::string& tenant) {
   });
 }
 
-// Claims again at once, also for suspects.
-void Broker::resumed(const std::string& tenant, bool more) {
+// After a resumption it claims again at once, also for suspects.
+void Broker::pause_changed(const std::string& tenant, bool paused, const PauseReply& reply) {
+  if (paused) return dispatcher_.paused(tenant, reply.ready);
   dispatcher_.suspects_arrived(tenant);
   dispatcher_.work_arrived(tenant);
-  if (more) start_jobs(tenant);
+  if (reply.more) start_jobs(tenant);
 }
 
 // Queues the jobs whose start has come, and those that a resumption has left.

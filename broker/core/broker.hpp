@@ -78,7 +78,7 @@ class Broker {
   void expire(const std::string& tenant);
   void audit(const Grant& who, const Message& message);
   void start_jobs(const std::string& tenant);
-  void resumed(const std::string& tenant, bool more);
+  void pause_changed(const std::string& tenant, bool paused, const PauseReply& reply);
   void drain(const Drain& how);
   void check_drained();
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);

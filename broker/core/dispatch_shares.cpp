@@ -1,4 +1,4 @@
-// How many jobs an engine asks for: its share of what is queued beside the other engines.
+// How many jobs an engine asks for: its share of what is ready beside the other engines.
 #include <algorithm>
 
 #include "broker/core/dispatcher.hpp"
@@ -6,13 +6,13 @@
 
 namespace millrace::broker {
 
-// The jobs of the tenants that may have some for the engine; none: it is not known how many.
-std::optional<std::uint64_t> Dispatcher::queued_for(const Engine& engine) const {
+// The ready jobs of the tenants that may have some for the engine; none: it is not known how many.
+std::optional<std::uint64_t> Dispatcher::ready_for(const Engine& engine) const {
   std::uint64_t jobs = 0;
   for (const std::string* tenant : waiting(engine)) {
-    const auto& queued = queues_.at(*tenant).queued;
-    if (!queued) return std::nullopt;
-    jobs += *queued;
+    const auto& ready = queues_.at(*tenant).ready;
+    if (!ready) return std::nullopt;
+    jobs += *ready;
   }
   return jobs;
 }
@@ -38,9 +38,9 @@ std::uint32_t Dispatcher::share_in_turn(const Engine& engine) const {
   return (engine.credit + sharing - 1) / sharing;
 }
 
-// None: it is alone, or what is queued or how fast an engine is is not known.
+// None: it is alone, or what is ready or how fast an engine is is not known.
 std::optional<std::uint32_t> Dispatcher::share_by_speed(const Engine& engine) const {
-  auto queued = queued_for(engine);
+  auto ready = ready_for(engine);
   double tokens = static_cast<double>(engine.held_tokens);
   std::size_t jobs = engine.leases.size();
   std::vector<const Engine*> others;
@@ -49,11 +49,11 @@ std::optional<std::uint32_t> Dispatcher::share_by_speed(const Engine& engine) co
     others.push_back(&other);
     tokens += static_cast<double>(other.held_tokens);
     jobs += other.leases.size();
-    if (queued) *queued -= std::min<std::uint64_t>(*queued, other.asked_jobs);
+    if (ready) *ready -= std::min<std::uint64_t>(*ready, other.asked_jobs);
   }
   const double per_job =
       tokens > 0 ? tokens / static_cast<double>(jobs) : engine.speed.tokens_per_job();
-  if (others.empty() || !queued || per_job <= 0) return std::nullopt;
+  if (others.empty() || !ready || per_job <= 0) return std::nullopt;
   const auto load = [&](const Engine& one) {
     return EngineLoad{one.speed.tokens_per_second(),
                       static_cast<double>(one.held_tokens) + one.asked_jobs * per_job,
@@ -64,7 +64,7 @@ std::optional<std::uint32_t> Dispatcher::share_by_speed(const Engine& engine) co
   const EngineLoad own = load(engine);
   const auto unknown = [](const EngineLoad& one) { return one.tokens_per_second <= 0; };
   if (unknown(own) || std::ranges::any_of(loads, unknown)) return std::nullopt;
-  return jobs_by_speed(own, loads, *queued, per_job, engine.credit);
+  return jobs_by_speed(own, loads, *ready, per_job, engine.credit);
 }
 
 // 0: the others will end sooner whatever it could take.

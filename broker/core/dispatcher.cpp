@@ -17,12 +17,17 @@ void Dispatcher::work_arrived(const std::string& tenant, std::optional<std::uint
   Queues& queues = queues_[tenant];
   ++queues.work;
   queues.at_limit = false;
-  if (queues.queued && jobs) {
-    *queues.queued += *jobs;
+  if (queues.ready && jobs) {
+    *queues.ready += *jobs;
   } else {
-    queues.queued.reset();
+    queues.ready.reset();
   }
   offer_all();
+}
+
+void Dispatcher::paused(const std::string& tenant, std::uint64_t ready) {
+  const auto found = queues_.find(tenant);
+  if (found != queues_.end()) found->second.ready = ready;
 }
 
 void Dispatcher::lease_ended(const std::string& tenant) {
@@ -195,7 +200,7 @@ void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* eng
     Queues& queues = queues_[tenant];
     queues.at_limit = at_limit;
     if (search.from == ClaimFrom::jobs && queues.work == generation) {
-      queues.queued = shared ? got.shares[i].queued : got.queued;
+      queues.ready = shared ? got.shares[i].ready : got.ready;
     }
     if (engine == nullptr || at_limit || !nothing) continue;
     Engine::Searched& seen = engine->searched[tenant];
@@ -266,14 +271,15 @@ void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
     if (!some) engine.reserved = false;
   }
   for (const TenantInfo& tenant : tenants) {
-    if (tenant.queued > 0 || queues_.contains(tenant.tenant)) count_suspects(tenant, overdue);
+    const bool has_some = tenant.ready > 0 || !tenant.suspects.empty();
+    if (has_some || queues_.contains(tenant.tenant)) count_suspects(tenant, overdue);
   }
   reserve_one(std::move(overdue));
   for (const TenantInfo& tenant : tenants) {
-    if (tenant.queued == 0 && !queues_.contains(tenant.tenant)) continue;
+    if (tenant.ready == 0 && !queues_.contains(tenant.tenant)) continue;
     Queues& queues = queues_[tenant.tenant];
-    queues.queued = tenant.queued;
-    if (tenant.queued == 0) continue;
+    queues.ready = tenant.ready;
+    if (tenant.ready == 0) continue;
     ++queues.work;
     queues.at_limit = false;  // leases may have ended at another broker
   }

@@ -6,8 +6,8 @@
 // jobs were queued. A tenant that holds as many leases as it may gets none until one of them has
 // ended.
 //
-// Engines of one model share what is queued: all have their part as long as much is queued, and at
-// its end each takes what it would end no later than the others (speed_share.hpp).
+// Engines of one model share what is ready (ClaimReply): all have their part as long as much is,
+// and at its end each takes what it would end no later than the others (speed_share.hpp).
 //
 // The last jobs of a closed batch or of a tenant go out by their cost, longest first, once they are
 // no more than the engines of a model could hold at once (broker/ledger/tails.hpp).
@@ -39,10 +39,11 @@ class Dispatcher {
   void open() { open_ = true; }
   void close() { open_ = false; }  // ends all hand-outs
 
-  // So many of the tenant's jobs were queued (none: nobody knows how many): claims again for
-  // engines that found no work.
+  // So many of the tenant's jobs are ready that were not before (none: nobody knows how many):
+  // claims again for engines that found no work.
   void work_arrived(const std::string& tenant, std::optional<std::uint64_t> jobs = {});
-  void suspects_arrived(const std::string& tenant);  // the same for suspects
+  void paused(const std::string& tenant, std::uint64_t ready);  // so many jobs are ready still
+  void suspects_arrived(const std::string& tenant);             // the same for suspects
   void offer(Engine& engine);  // hands out what the engine's state and credit allow
   void lease_ended(const std::string& tenant);
   // Takes what all queues hold; may keep an engine free for a suspect that waits long. Claims again
@@ -56,7 +57,7 @@ class Dispatcher {
     std::uint64_t suspects_counted = 0;
     std::int64_t suspects_raised_us = 0;
     bool at_limit = false;                     // it holds as many leases as it may
-    std::optional<std::uint64_t> queued;       // its jobs, as far as it is known
+    std::optional<std::uint64_t> ready;        // its jobs that are, as far as it is known
     std::vector<SuspectQueue> overdue_groups;  // at the last count
   };
   struct Overdue {  // suspects that have to run alone and wait too long
@@ -76,7 +77,7 @@ class Dispatcher {
   bool may_have(const Engine& engine, const std::string& tenant, ClaimFrom from) const;
   const std::string* next_tenant(const Engine& engine, ClaimFrom from) const;
   std::vector<const std::string*> waiting(const Engine& engine) const;
-  std::optional<std::uint64_t> queued_for(const Engine& engine) const;
+  std::optional<std::uint64_t> ready_for(const Engine& engine) const;
   bool shares_with(const Engine& engine, const Engine& other) const;
   std::uint32_t share_in_turn(const Engine& engine) const;
   std::optional<std::uint32_t> share_by_speed(const Engine& engine) const;

@@ -32,7 +32,7 @@ void PauseRequests::change(const Asker& asker, const ChangePause& change) {
                                   : Operation(Resume{asker.tenant, change.batch, change.model});
   answers_.ask(asker, operation, [this, asker, paused = change.paused](Reply reply) {
     const auto& changed = std::get<PauseReply>(reply);
-    if (!paused) resumed_(asker.tenant, changed.more);
+    changed_(asker.tenant, paused, changed);
     answers_.answer(asker, PauseChanged{changed.changed});
   });
 }

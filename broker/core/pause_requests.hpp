@@ -11,16 +11,16 @@ namespace millrace::broker {
 
 class PauseRequests {
  public:
-  // Called after the commit where jobs of a tenant may be handed out again; `more`: others of them
-  // are still to be queued.
-  using Resumed = std::function<void(const std::string& tenant, bool more)>;
+  // Called after the commit with what the ledger answered.
+  using Changed =
+      std::function<void(const std::string& tenant, bool paused, const PauseReply& reply)>;
 
-  PauseRequests(Outbox& out, Sessions& sessions, const Models& models, Resumed resumed)
+  PauseRequests(Outbox& out, Sessions& sessions, const Models& models, Changed changed)
       : out_(out),
         sessions_(sessions),
         answers_(out, sessions),
         models_(models),
-        resumed_(std::move(resumed)) {}
+        changed_(std::move(changed)) {}
 
   void change(const Asker& asker, const ChangePause& change);
 
@@ -29,7 +29,7 @@ class PauseRequests {
   Sessions& sessions_;
   Answers answers_;
   const Models& models_;
-  Resumed resumed_;
+  Changed changed_;
 };
 
 }  // namespace millrace::broker

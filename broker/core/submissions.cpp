@@ -241,7 +241,7 @@ void Submissions::drain() {
 }
 
 void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies) {
-  std::uint64_t queued = 0;
+  std::uint64_t queued = 0, ready = 0;
   const Error* full = nullptr;
   for (std::size_t k = 0; k < asked.size(); ++k) {
     auto& answer = pending.answers[asked[k]];
@@ -251,6 +251,7 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       answer.state = reply->state;
       ++(reply->known ? out_.counters().known : out_.counters().submitted);
       queued += !reply->known;
+      ready += reply->ready;
     } else {
       answer.error = reply_error(replies[k]);
     }
@@ -261,7 +262,7 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
     }
   }
   tell_room(full, queued > 0);
-  if (queued > 0) on_queued_(pending.asker.tenant, queued);
+  if (ready > 0) on_ready_(pending.asker.tenant, ready);
 }
 
 // Logs that there is no room, and that there is again: not each refusal.

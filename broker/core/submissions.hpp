@@ -29,14 +29,14 @@ class Submissions {
  public:
   Submissions(Outbox& out, const CoreConfig& config, Sessions& sessions, Models& models,
               const EngineTable& engines, Doorbell& doorbell,
-              std::function<void(const std::string& tenant, std::uint64_t jobs)> on_queued)
+              std::function<void(const std::string& tenant, std::uint64_t jobs)> on_ready)
       : out_(out),
         config_(config),
         sessions_(sessions),
         models_(models),
         engines_(engines),
         doorbell_(doorbell),
-        on_queued_(std::move(on_queued)) {}
+        on_ready_(std::move(on_ready)) {}
 
   // Answers with Submitted after the commit, or with Refused: limit_exceeded, overloaded.
   void submit(const Asker& asker, Submit submit);
@@ -69,7 +69,7 @@ class Submissions {
   Models& models_;
   const EngineTable& engines_;
   Doorbell& doorbell_;
-  std::function<void(const std::string& tenant, std::uint64_t jobs)> on_queued_;
+  std::function<void(const std::string& tenant, std::uint64_t jobs)> on_ready_;
   std::uint64_t jobs_ = 0, bytes_ = 0;  // of messages that are not yet answered, and rejections
   std::vector<std::shared_ptr<Pending>> kept_;
   std::int64_t kept_us_ = 0;  // when the first of them was kept

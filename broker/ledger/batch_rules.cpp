@@ -36,7 +36,6 @@ Transitions::Book& Transitions::book_of(const std::string& tenant, const std::st
     for (std::size_t state = 0; state < jobs.size(); ++state) jobs[state] += own->second[state];
   }
   Book book{records_.find_batch(tenant, batch)};
-  book.queued = jobs[static_cast<std::size_t>(JobState::queued)];
   for (const JobState state : {JobState::queued, JobState::leased}) {
     book.open += jobs[static_cast<std::size_t>(state)];
   }
@@ -49,13 +48,14 @@ bool Transitions::is_closed(const std::string& tenant, const std::string& batch)
   return book.record && book.record->closed;
 }
 
-bool Transitions::is_tail(const std::string& tenant, const std::string& batch, std::uint32_t most) {
-  return is_closed(tenant, batch) && book_of(tenant, batch).queued <= std::int64_t{most};
-}
-
+// The ready jobs of a batch count for the tenant while the batch is not paused.
 void Transitions::update_batch(const std::string& tenant, const BatchRecord& record) {
+  auto& kept = book_of(tenant, record.batch).record;
+  const bool was_paused = kept && kept->paused;
   records_.put_batch(tenant, record);
-  book_of(tenant, record.batch).record = record;
+  kept = record;
+  if (was_paused == record.paused) return;
+  add_ready(tenant, "", ready_in(tenant, record.batch).jobs, record.paused ? -1 : 1);
 }
 
 void Transitions::forget_batch(const std::string& tenant, const std::string& batch) {

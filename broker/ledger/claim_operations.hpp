@@ -86,10 +86,10 @@ struct ClaimedJob {
 };
 struct TakenShare {
   std::uint64_t tokens = 0;
-  std::int64_t turns = 0;    // that it began
-  bool exhausted = false;    // the tenant has no more jobs that the claim may have
-  bool at_limit = false;     // as in ClaimReply
-  std::uint64_t queued = 0;  // as in ClaimReply
+  std::int64_t turns = 0;   // that it began
+  bool exhausted = false;   // the tenant has no more jobs that the claim may have
+  bool at_limit = false;    // as in ClaimReply
+  std::uint64_t ready = 0;  // as in ClaimReply
 };
 
 }  // namespace millrace::broker

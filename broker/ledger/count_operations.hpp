@@ -29,7 +29,7 @@ struct CountReply {
 struct ListTenants {};
 struct TenantInfo {
   std::string tenant;
-  std::uint64_t queued = 0;            // jobs, suspects included
+  std::uint64_t ready = 0;             // jobs, as in ClaimReply
   std::vector<SuspectQueue> suspects;  // that are not paused
 };
 struct ListTenantsReply {

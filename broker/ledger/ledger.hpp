@@ -73,6 +73,7 @@ struct SubmitJob {
 struct SubmitReply {
   bool known = false;
   JobState state = JobState::queued;
+  bool ready = false;  // it is new, and a claim could hand it out now
 };
 
 // The end of one job, and the place of its result.
@@ -122,9 +123,9 @@ struct ClaimReply {
   std::vector<TakenShare> shares{};  // of ClaimShared, in its order
   std::size_t turn = 0;              // the share whose turn it is now
   bool at_limit = false;             // max_leased allows the tenant no more leases
-  // Jobs that the tenant has queued now, those included that this claim may not have; 0 where all
-  // its jobs are paused.
-  std::uint64_t queued = 0;
+  // Jobs of the tenant that some claim could hand out now: neither suspects nor jobs that wait for
+  // a time, nor paused ones.
+  std::uint64_t ready = 0;
   bool more = false;  // the claim ended with a set-aside job: claim again, also where it has none
   std::vector<FinishReply> ended;  // jobs whose stored body is damaged: failed, ledger_corrupt
 };

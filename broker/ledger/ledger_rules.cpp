@@ -163,7 +163,7 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
       const auto& op = std::get<SubmitJob>(submits[i]);
       if (jobs[i].stored) {
         transitions_.stored(jobs[i].record);
-        replies.push_back(SubmitReply{false, JobState::queued});
+        replies.push_back(SubmitReply{false, JobState::queued, is_ready(jobs[i].record)});
       } else {
         auto known = answer_known(op);
         replies.push_back(known ? *std::move(known) : refuse_unknown_job(op.id));
@@ -171,6 +171,11 @@ void LedgerRules::submit(std::span<const Operation> submits, Replies& replies) {
     }
     submits = submits.subspan(jobs.size());
   }
+}
+
+bool LedgerRules::is_ready(const JobRecord& job) {
+  return job.state == JobState::queued && !job.start_us && !job.suspicion &&
+         transitions_.paused_by(job) == PausedBy::nothing;
 }
 
 // Hands out one job, or fails it where its body is damaged. False: the claim has no room for it.
@@ -224,7 +229,7 @@ bool LedgerRules::claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, Cla
 LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, Tails& tails,
                                         ClaimReply& reply) {
   Claim allowed = op;
-  if (!open_queues(allowed)) return {true, false, 0};
+  if (!open_queues(allowed)) return {true, false, transitions_.ready_of(op.tenant)};
   const std::size_t before = reply.jobs.size();
   if (op.max_leased != 0) {
     const std::uint64_t leased = transitions_.count_of(op.tenant, JobState::leased);
@@ -235,7 +240,7 @@ LedgerRules::Claimed LedgerRules::claim(const Claim& op, ClaimRoom& room, Tails&
                                               : claim_suspects(allowed, room, reply);
   const bool at_limit =
       allowed.max_jobs < op.max_jobs && reply.jobs.size() - before == allowed.max_jobs;
-  return {all || at_limit, at_limit, transitions_.count_of(op.tenant, JobState::queued)};
+  return {all || at_limit, at_limit, transitions_.ready_of(op.tenant)};
 }
 
 Result<Reply> LedgerRules::carry_out(const Claim& op) {
@@ -244,7 +249,7 @@ Result<Reply> LedgerRules::carry_out(const Claim& op) {
   Tails tails(records_, transitions_, op.tenant);
   const Claimed claimed = claim(op, room, tails, reply);
   reply.at_limit = claimed.at_limit;
-  reply.queued = claimed.queued;
+  reply.ready = claimed.ready;
   return reply;
 }
 

@@ -87,13 +87,14 @@ class LedgerRules {
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);
   struct Claimed {
-    bool all = false;          // the tenant has no more jobs that the claim may have
-    bool at_limit = false;     // because it holds as many leases as it may
-    std::uint64_t queued = 0;  // its jobs that are left
+    bool all = false;         // the tenant has no more jobs that the claim may have
+    bool at_limit = false;    // because it holds as many leases as it may
+    std::uint64_t ready = 0;  // of its jobs that are left
   };
   Claimed claim(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
   bool claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
   bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  bool is_ready(const JobRecord& job);
   bool open_queues(Claim& claim);
   bool set_aside_if_paused(JobRecord& job);
   bool bring_back(const std::string& tenant, const std::string& batch, std::uint32_t max_jobs,

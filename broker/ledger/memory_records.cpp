@@ -270,6 +270,26 @@ StateCounts MemoryRecords::counts(const std::string& tenant, const std::string& 
   return it == counts_.end() ? StateCounts{} : it->second;
 }
 
+void MemoryRecords::add_ready(const std::string& tenant, const std::string& batch,
+                              const std::string& model, const std::string& kv,
+                              std::int64_t change) {
+  auto& queues = ready_[{tenant, batch}];
+  std::int64_t& jobs = queues[{model, kv}];
+  jobs += change;
+  if (jobs == 0) queues.erase({model, kv});
+  if (queues.empty()) ready_.erase({tenant, batch});
+  note_undo(
+      [this, tenant, batch, model, kv, change] { add_ready(tenant, batch, model, kv, -change); });
+}
+
+std::vector<ReadyJobs> MemoryRecords::ready(const std::string& tenant, const std::string& batch) {
+  std::vector<ReadyJobs> out;
+  const auto queues = ready_.find({tenant, batch});
+  if (queues == ready_.end()) return out;
+  for (const auto& [queue, jobs] : queues->second) out.push_back({queue.first, queue.second, jobs});
+  return out;
+}
+
 std::optional<std::string> MemoryRecords::next_tenant(const std::string& after) {
   const Key past(after + '\0', "");  // greater than every key of `after`
   std::optional<std::string> next;

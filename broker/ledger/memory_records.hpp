@@ -56,6 +56,9 @@ class MemoryRecords final : public Records {
   void add_count(const std::string& tenant, const std::string& batch, JobState state,
                  std::int64_t change) override;
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
+  void add_ready(const std::string& tenant, const std::string& batch, const std::string& model,
+                 const std::string& kv, std::int64_t change) override;
+  std::vector<ReadyJobs> ready(const std::string& tenant, const std::string& batch) override;
   std::optional<std::string> next_tenant(const std::string& after) override;
   void delete_counts(const std::string& tenant, const std::string& batch) override;
 
@@ -150,6 +153,7 @@ class MemoryRecords final : public Records {
   static QueueName queue_of(const JobRecord& job);
   std::map<QueueName, std::map<Place, QueuedJob>> queues_;
   std::map<Key, StateCounts> counts_;
+  std::map<Key, std::map<Key, std::int64_t>> ready_;  // by tenant and batch, then model and policy
   std::map<Key, BatchRecord> batch_records_;
   std::map<LeaseId, LeaseRecord> leases_;
   std::map<std::string, std::set<LeaseId>> leases_by_engine_;

@@ -28,8 +28,9 @@ struct Resume {
   std::uint32_t max_jobs = 1000;  // that are queued again in this step
 };
 struct PauseReply {
-  bool changed = false;  // false: it was so before
-  bool more = false;     // jobs of the batch are to be queued again: StartJobs does it
+  bool changed = false;     // false: it was so before
+  bool more = false;        // jobs of the batch are to be queued again: StartJobs does it
+  std::uint64_t ready = 0;  // jobs that the tenant has now, as in ClaimReply
 };
 
 }  // namespace millrace::broker

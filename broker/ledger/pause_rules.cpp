@@ -102,7 +102,7 @@ Result<bool> LedgerRules::change_pause(const std::string& tenant, const std::str
 
 Result<Reply> LedgerRules::carry_out(const Pause& op) {
   MILLRACE_ASSIGN(const bool changed, change_pause(op.tenant, op.batch, op.model, true));
-  return PauseReply{changed};
+  return PauseReply{changed, false, transitions_.ready_of(op.tenant)};
 }
 
 Result<Reply> LedgerRules::carry_out(const Resume& op) {
@@ -110,6 +110,7 @@ Result<Reply> LedgerRules::carry_out(const Resume& op) {
   MILLRACE_ASSIGN(reply.changed, change_pause(op.tenant, op.batch, op.model, false));
   std::uint64_t queued = 0;
   if (!op.batch.empty()) reply.more = bring_back(op.tenant, op.batch, op.max_jobs, queued);
+  reply.ready = transitions_.ready_of(op.tenant);
   return reply;
 }
 

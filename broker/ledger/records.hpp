@@ -133,6 +133,12 @@ struct BatchJob {
 };
 
 using StateCounts = std::array<std::int64_t, 6>;  // jobs, by state
+// The ready jobs for one model and one KV policy: those that a claim could hand out now, so neither
+// suspects nor jobs that wait for a time, nor those that were set aside.
+struct ReadyJobs {
+  std::string model, kv;
+  std::int64_t jobs = 0;
+};
 
 struct NewJob {
   JobRecord record;            // `store_new` sets its sequence
@@ -203,6 +209,11 @@ class Records {
   virtual void add_count(const std::string& tenant, const std::string& batch, JobState state,
                          std::int64_t change) = 0;
   virtual StateCounts counts(const std::string& tenant, const std::string& batch) = 0;
+  // Ready jobs by batch, model and policy. The batch "" holds the tenant's sums, without the jobs
+  // of paused batches. Only numbers that are not 0 are read back, sorted by model and policy.
+  virtual void add_ready(const std::string& tenant, const std::string& batch,
+                         const std::string& model, const std::string& kv, std::int64_t change) = 0;
+  virtual std::vector<ReadyJobs> ready(const std::string& tenant, const std::string& batch) = 0;
   // The first tenant, by name, after `after` that has counts or a stream.
   virtual std::optional<std::string> next_tenant(const std::string& after) = 0;
   virtual void delete_counts(const std::string& tenant, const std::string& batch) = 0;

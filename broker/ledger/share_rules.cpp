@@ -88,7 +88,7 @@ Result<Reply> LedgerRules::carry_out(const ClaimShared& op) {
     // places.
     own.prefixes.places = std::max(own.prefixes.places / 2, least_look_ahead);
     reply.shares[turns.at()].at_limit = claimed.at_limit;
-    reply.shares[turns.at()].queued = claimed.queued;
+    reply.shares[turns.at()].ready = claimed.ready;
     turns.took(room.tokens(), claimed.all);
   }
   reply.turn = turns.at();

@@ -1,4 +1,4 @@
-// Counts, batches and pauses.
+// Counts, suspects, batches and pauses.
 #include "broker/ledger/sqlite_records.hpp"
 #include "schemas/codec.hpp"
 
@@ -21,6 +21,24 @@ StateCounts SqliteRecords::counts(const std::string& tenant, const std::string& 
   return out;
 }
 
+void SqliteRecords::add_ready(const std::string& tenant, const std::string& batch,
+                              const std::string& model, const std::string& kv,
+                              std::int64_t change) {
+  if (!add_ready_.run(tenant, batch, model, kv, change)) return;
+  const bool none = add_ready_.integer(0) == 0;
+  (void)add_ready_.next();  // no commit is possible before a statement has come to its end
+  if (none) delete_ready_.run(tenant, batch, model, kv);
+}
+
+std::vector<ReadyJobs> SqliteRecords::ready(const std::string& tenant, const std::string& batch) {
+  std::vector<ReadyJobs> out;
+  Statement& s = select_ready_;
+  for (bool row = s.run(tenant, batch); row; row = s.next()) {
+    out.push_back({s.text(0), s.text(1), s.integer(2)});
+  }
+  return out;
+}
+
 // Looks the next name up in the primary keys, so that the time follows the number of tenants and
 // not that of their batches.
 std::optional<std::string> SqliteRecords::next_tenant(const std::string& after) {
@@ -31,6 +49,23 @@ std::optional<std::string> SqliteRecords::next_tenant(const std::string& after) 
 
 void SqliteRecords::delete_counts(const std::string& tenant, const std::string& batch) {
   delete_counts_.run(tenant, batch);
+}
+
+// ---- suspects
+
+std::vector<SuspectQueue> SqliteRecords::suspect_queues(const std::string& tenant) {
+  std::vector<SuspectQueue> out;
+  Statement& s = select_suspects_;
+  for (bool row = s.run(tenant, smallest_group); row; row = s.next()) {
+    out.push_back({s.text(0), s.text(1), s.integer(2) != 0,
+                   static_cast<std::uint64_t>(s.integer(3)), s.integer(4)});
+  }
+  return out;
+}
+
+std::uint32_t SqliteRecords::next_among(const std::string& tenant, std::uint32_t after) {
+  const bool found = select_among_.run(tenant, after);
+  return found ? static_cast<std::uint32_t>(select_among_.integer(0)) : 0;
 }
 
 // ---- batches

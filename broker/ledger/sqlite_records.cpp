@@ -1,5 +1,5 @@
-// The statements, jobs and queues. Counts and batches are in sqlite_batches.cpp. Leases and the
-// operations on sets are in sqlite_leases.cpp, streams in sqlite_streams.cpp.
+// The statements, jobs and queues. Counts, suspects and batches are in sqlite_batches.cpp. Leases
+// and the operations on sets are in sqlite_leases.cpp, streams in sqlite_streams.cpp.
 #include "broker/ledger/sqlite_records.hpp"
 
 #include "broker/ledger/sqlite_checksum.hpp"
@@ -84,6 +84,15 @@ SqliteRecords::SqliteRecords(Database& database)
       select_among_(database,
                     "SELECT suspect FROM queue WHERE tenant = ?1 AND suspect > ?2 "
                     "ORDER BY suspect LIMIT 1"),
+      add_ready_(database,
+                 "INSERT INTO ready_counts VALUES (?1, ?2, ?3, ?4, ?5) "
+                 "ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs RETURNING jobs"),
+      delete_ready_(database,
+                    "DELETE FROM ready_counts WHERE tenant = ?1 AND batch = ?2 AND model = ?3 AND "
+                    "kv = ?4"),
+      select_ready_(database,
+                    "SELECT model, kv, jobs FROM ready_counts WHERE tenant = ?1 AND batch = ?2 "
+                    "ORDER BY model, kv"),
       add_count_(database,
                  "INSERT INTO job_counts VALUES (?1, ?2, ?3, ?4) "
                  "ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs"),
@@ -373,21 +382,6 @@ std::vector<QueuedJob> SqliteRecords::queued_jobs(const QueueKey& queue, std::op
   bool row = s.run(queue.tenant, queue.among, queue.model, queue.kv, priority, sequence, max_jobs);
   for (; row; row = s.next()) out.push_back(read_queued(s));
   return out;
-}
-
-std::vector<SuspectQueue> SqliteRecords::suspect_queues(const std::string& tenant) {
-  std::vector<SuspectQueue> out;
-  Statement& s = select_suspects_;
-  for (bool row = s.run(tenant, smallest_group); row; row = s.next()) {
-    out.push_back({s.text(0), s.text(1), s.integer(2) != 0,
-                   static_cast<std::uint64_t>(s.integer(3)), s.integer(4)});
-  }
-  return out;
-}
-
-std::uint32_t SqliteRecords::next_among(const std::string& tenant, std::uint32_t after) {
-  const bool found = select_among_.run(tenant, after);
-  return found ? static_cast<std::uint32_t>(select_among_.integer(0)) : 0;
 }
 
 }  // namespace millrace::broker

@@ -56,6 +56,9 @@ class SqliteRecords final : public Records {
   void add_count(const std::string& tenant, const std::string& batch, JobState state,
                  std::int64_t change) override;
   StateCounts counts(const std::string& tenant, const std::string& batch) override;
+  void add_ready(const std::string& tenant, const std::string& batch, const std::string& model,
+                 const std::string& kv, std::int64_t change) override;
+  std::vector<ReadyJobs> ready(const std::string& tenant, const std::string& batch) override;
   std::optional<std::string> next_tenant(const std::string& after) override;
   void delete_counts(const std::string& tenant, const std::string& batch) override;
 
@@ -142,6 +145,7 @@ class SqliteRecords final : public Records {
   Statement select_ended_, delete_job_, select_incident_;
   Statement insert_queue_, delete_queue_, select_queue_page_, select_suspects_, select_among_;
   std::vector<std::unique_ptr<Statement>> select_queue_;  // one for each queue of the widest claim
+  Statement add_ready_, delete_ready_, select_ready_;
   Statement add_count_, select_counts_, select_tenant_, delete_counts_;
   Statement select_batch_record_, put_batch_, delete_batch_, list_batches_;
   Statement select_set_aside_, next_set_aside_, select_pauses_, insert_pause_, delete_pause_;

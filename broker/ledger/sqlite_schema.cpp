@@ -196,6 +196,22 @@ Status create_version_10(Database& database, const MigrationInput&) {
       "ALTER TABLE queue ADD COLUMN prefix INTEGER NOT NULL DEFAULT 0;");
 }
 
+// Version 11 counts the ready jobs: those that a claim could hand out. The tenant's sums leave out
+// the jobs of paused batches.
+Status create_version_11(Database& database, const MigrationInput&) {
+  return database.execute(
+      "CREATE TABLE ready_counts (tenant TEXT NOT NULL, batch TEXT NOT NULL, model TEXT NOT NULL,"
+      " kv TEXT NOT NULL, jobs INTEGER NOT NULL, PRIMARY KEY (tenant, batch, model, kv))"
+      " STRICT, WITHOUT ROWID;"
+      "INSERT INTO ready_counts SELECT q.tenant, j.batch, q.model, q.kv, count(*) FROM queue q "
+      "JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE q.suspect = 0 AND "
+      "j.batch <> '' GROUP BY 1, 2, 3, 4;"
+      "INSERT INTO ready_counts SELECT q.tenant, '', q.model, q.kv, count(*) FROM queue q "
+      "JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job LEFT JOIN batches b ON "
+      "b.tenant = j.tenant AND b.batch = j.batch WHERE q.suspect = 0 AND ifnull(b.paused, 0) = 0 "
+      "GROUP BY 1, 2, 3, 4;");
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -217,7 +233,8 @@ Status check_results(Database& database, int found) {
 using Migration = Status (*)(Database&, const MigrationInput&);
 constexpr auto migrations = std::to_array<Migration>(
     {create_version_1, create_version_2, create_version_3, create_version_4, create_version_5,
-     create_version_6, create_version_7, create_version_8, create_version_9, create_version_10});
+     create_version_6, create_version_7, create_version_8, create_version_9, create_version_10,
+     create_version_11});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

@@ -200,13 +200,12 @@ Result<Reply> LedgerRules::carry_out(const ListTenants&) {
   transitions_.flush();
   ListTenantsReply reply;
   for (auto tenant = records_.next_tenant(""); tenant; tenant = records_.next_tenant(*tenant)) {
-    const auto queued = static_cast<std::uint64_t>(records_.counts(*tenant, "")[0]);
     auto suspects = records_.suspect_queues(*tenant);
     const auto& pauses = transitions_.pauses_of(*tenant);
     std::erase_if(suspects, [&](const SuspectQueue& queue) {
       return pauses.contains("") || pauses.contains(queue.model);
     });
-    reply.tenants.push_back({*tenant, queued, std::move(suspects)});
+    reply.tenants.push_back({*tenant, transitions_.ready_of(*tenant), std::move(suspects)});
   }
   return reply;
 }

@@ -22,7 +22,7 @@ bool Tails::may_take(const JobRecord& job, const Claim& claim) {
   });
 }
 
-std::vector<JobRecord> Tails::queued_of_tenant(const Claim& claim) {
+std::vector<JobRecord> Tails::ready_of_tenant(const Claim& claim) {
   std::vector<JobRecord> out;
   for (const QueueName& queue : queues_of(claim)) {
     for (const QueuedJob& queued :
@@ -33,21 +33,33 @@ std::vector<JobRecord> Tails::queued_of_tenant(const Claim& claim) {
   return out;
 }
 
-std::vector<JobRecord> Tails::queued_of_batch(const std::string& batch, const Claim& claim) {
+// Where jobs of the batch are left that are not ready, it sets how far the pool reaches.
+std::vector<JobRecord> Tails::ready_of_batch(Pool& pool, const JobRecord& place,
+                                             const Claim& claim) {
+  constexpr std::uint64_t looked_through = 2;  // times W
   std::vector<JobRecord> out;
-  for (const BatchJob& queued :
-       records_.jobs_of_batch({tenant_, batch, JobState::queued, 0, claim.tail_jobs})) {
-    if (auto job = records_.find_job(tenant_, queued.job)) out.push_back(*std::move(job));
+  const auto all = records_.jobs_of_batch(
+      {tenant_, place.batch, JobState::queued, 0, looked_through * claim.tail_jobs});
+  for (const BatchJob& queued : all) {
+    if (out.size() == claim.tail_jobs) break;
+    auto job = records_.find_job(tenant_, queued.job);
+    if (job && may_take(*job, claim)) out.push_back(*std::move(job));
   }
+  if (out.size() < all.size()) pool.below = place.sequence + claim.tail_jobs;
   return out;
 }
 
 // Decided once, so that the places of one claim are those of one tail.
 bool Tails::is_tenant_tail(const Claim& claim) {
   if (!tenant_tail_) {
-    tenant_tail_ = transitions_.count_of(tenant_, JobState::queued) <= claim.tail_jobs;
+    tenant_tail_ = transitions_.ready_for(claim, "") <= claim.tail_jobs;
   }
   return *tenant_tail_;
+}
+
+bool Tails::is_batch_tail(const std::string& batch, const Claim& claim) {
+  return transitions_.is_closed(tenant_, batch) &&
+         transitions_.ready_for(claim, batch) <= claim.tail_jobs;
 }
 
 Tails::Pool& Tails::pool_of(const JobRecord& place, const Claim& claim) {
@@ -56,9 +68,9 @@ Tails::Pool& Tails::pool_of(const JobRecord& place, const Claim& claim) {
       pools_.try_emplace({of_tenant ? std::string() : place.batch, place.priority});
   Pool& pool = it->second;
   if (!fresh) return pool;
-  pool.tail = of_tenant || transitions_.is_tail(tenant_, place.batch, claim.tail_jobs);
+  pool.tail = of_tenant || is_batch_tail(place.batch, claim);
   if (!pool.tail) return pool;
-  pool.jobs = of_tenant ? queued_of_tenant(claim) : queued_of_batch(place.batch, claim);
+  pool.jobs = of_tenant ? ready_of_tenant(claim) : ready_of_batch(pool, place, claim);
   if (of_tenant) pool.below = place.sequence + claim.tail_jobs;
   std::erase_if(pool.jobs, [&](const JobRecord& job) {
     return job.priority != place.priority || job.sequence >= pool.below || !may_take(job, claim);

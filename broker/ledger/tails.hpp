@@ -2,19 +2,25 @@
 // Long jobs first, where little is left: otherwise the last job to be handed out may be a long one,
 // and the engines wait for it alone.
 //
-// A tail is what is left of a closed batch, or of all queued jobs of a tenant, once these are at
-// most W jobs: `tail_jobs` of the claim, what the engines could hold at once. Where a claim comes
-// to a job of a tail, it hands out another one of that tail that has the same priority and that it
-// could hand out: the one that costs most, if this is at least twice as much, and of equal ones the
-// one that was submitted first. Where no job is so much longer, the order of claims counts, which
-// keeps prompts that begin alike together. The job that was passed keeps its place.
+// A tail is what is left of a closed batch, or of all jobs of a tenant, once at most W jobs of it
+// are ready for the claim: W is its `tail_jobs`, what the engines could hold at once. Ready are
+// those that it could hand out: suspects, jobs that wait for a time, jobs of other models and
+// whatever is paused do not count, however many they are. Where a claim comes to a job of a tail,
+// it hands out another one of that tail that has the same priority and that it could hand out: the
+// one that costs most, if this is at least twice as much, and of equal ones the one that was
+// submitted first. Where no job is so much longer, the order of claims counts, which keeps prompts
+// that begin alike together. The job that was passed keeps its place.
 //
 // So priorities, tenants, turns and shares count as ever. And nobody starves:
-//   - a closed batch gets no new jobs, so each of its last W jobs lets at most W - 1 of them pass,
-//     and so does a job of the tenant that is queued among them;
-//   - a tenant may go on submitting. There a job lets only those pass that are less than W
-//     submissions behind the first job that the claim comes to, so at most W - 1 later ones more
-//     than the order of claims lets pass (claim_order.hpp), whatever comes.
+//   - a closed batch gets no new jobs. Where all its jobs that are left are ready, each lets at
+//   most
+//     W - 1 of them pass, and so does a job of the tenant that is queued among them;
+//   - other jobs of a batch may become ready later, and a tenant may go on submitting. There a job
+//     lets only those pass that are less than W submissions behind the first job that the claim
+//     comes to, so at most W - 1 later ones more than the order of claims lets pass
+//     (claim_order.hpp), whatever comes.
+// Of a batch, jobs that are not ready may stand before the others. A claim looks at the first 2 W
+// queued jobs of the batch; where these are not ready, the order of claims counts.
 // Thread safety: use it within one operation of one transaction.
 #include <map>
 #include <optional>
@@ -45,8 +51,9 @@ class Tails {
   };
   Pool& pool_of(const JobRecord& place, const Claim& claim);
   bool is_tenant_tail(const Claim& claim);
-  std::vector<JobRecord> queued_of_tenant(const Claim& claim);
-  std::vector<JobRecord> queued_of_batch(const std::string& batch, const Claim& claim);
+  bool is_batch_tail(const std::string& batch, const Claim& claim);
+  std::vector<JobRecord> ready_of_tenant(const Claim& claim);
+  std::vector<JobRecord> ready_of_batch(Pool& pool, const JobRecord& place, const Claim& claim);
   bool may_take(const JobRecord& job, const Claim& claim);
 
   Records& records_;

@@ -1,5 +1,9 @@
 #include "broker/ledger/transitions.hpp"
 
+#include <utility>
+
+#include "broker/ledger/queues.hpp"
+
 namespace millrace::broker {
 
 void Transitions::begin(std::int64_t now_us) {
@@ -7,6 +11,7 @@ void Transitions::begin(std::int64_t now_us) {
   counts_.clear();
   changes_.clear();
   books_.clear();
+  ready_.clear();
   pauses_.clear();
 }
 
@@ -18,6 +23,12 @@ void Transitions::flush() {
     }
   }
   changes_.clear();
+  for (auto& [key, ready] : ready_) {
+    for (const auto& [queue, jobs] : std::exchange(ready.changes, {})) {
+      if (jobs == 0) continue;
+      records_.add_ready(key.first, key.second, queue.first, queue.second, jobs);
+    }
+  }
 }
 
 std::uint64_t Transitions::count_of(const std::string& tenant, JobState state) {
@@ -39,10 +50,59 @@ void Transitions::count(const JobRecord& job, std::int64_t change) {
     changes_[{job.tenant, job.batch}][state] += change;
     const auto book = books_.find({job.tenant, job.batch});
     if (book != books_.end() && !is_end(job.state)) book->second.open += change;
-    if (book != books_.end() && job.state == JobState::queued) book->second.queued += change;
   }
   if (const auto it = counts_.find(job.tenant); it != counts_.end()) it->second[state] += change;
 }
+
+// ---- ready jobs
+
+Transitions::Ready& Transitions::ready_in(const std::string& tenant, const std::string& batch) {
+  const auto [it, fresh] = ready_.try_emplace({tenant, batch});
+  if (fresh) {
+    for (const ReadyJobs& one : records_.ready(tenant, batch)) {
+      it->second.jobs[{one.model, one.kv}] = one.jobs;
+    }
+  }
+  return it->second;
+}
+
+void Transitions::add_ready(const std::string& tenant, const std::string& batch, const Queues& jobs,
+                            int times) {
+  Ready& ready = ready_in(tenant, batch);
+  for (const auto& [queue, number] : jobs) {
+    ready.jobs[queue] += times * number;
+    ready.changes[queue] += times * number;
+  }
+}
+
+void Transitions::count_ready(const JobRecord& job, int change) {
+  if (job.suspicion) return;
+  const Queues one{{{job.model, job.kv}, 1}};
+  if (!job.batch.empty()) add_ready(job.tenant, job.batch, one, change);
+  if (!is_paused(job.tenant, job.batch)) add_ready(job.tenant, "", one, change);
+}
+
+std::uint64_t Transitions::ready_of(const std::string& tenant) {
+  const auto& pauses = pauses_of(tenant);
+  if (pauses.contains("")) return 0;
+  std::int64_t jobs = 0;
+  for (const auto& [queue, number] : ready_in(tenant, "").jobs) {
+    if (!pauses.contains(queue.first)) jobs += number;
+  }
+  return static_cast<std::uint64_t>(jobs);
+}
+
+std::uint64_t Transitions::ready_for(const Claim& claim, const std::string& batch) {
+  const Queues& ready = ready_in(claim.tenant, batch).jobs;
+  std::int64_t jobs = 0;
+  for (const QueueName& queue : queues_of(claim)) {
+    if (const auto it = ready.find({*queue.model, *queue.kv}); it != ready.end())
+      jobs += it->second;
+  }
+  return static_cast<std::uint64_t>(jobs);
+}
+
+// ---- changes
 
 void Transitions::move_to(JobRecord& job, JobState state) {
   count(job, -1);
@@ -51,19 +111,27 @@ void Transitions::move_to(JobRecord& job, JobState state) {
 }
 
 void Transitions::enqueue_if_started(const JobRecord& job) {
-  if (!job.start_us) records_.enqueue(job);
+  if (job.start_us) return;
+  records_.enqueue(job);
+  count_ready(job, 1);
+}
+
+void Transitions::dequeue_if_started(const JobRecord& job) {
+  if (job.start_us) return;
+  records_.dequeue(job);
+  count_ready(job, -1);
 }
 
 void Transitions::stored(const JobRecord& job) {
-  enqueue_if_started(job);
   if (!job.batch.empty() && !book_of(job.tenant, job.batch).record) {
     update_batch(job.tenant, {job.batch, now_us_});
   }
+  enqueue_if_started(job);
   count(job, 1);
 }
 
 LeaseId Transitions::hand_out(JobRecord& job, const Claim& claim, bool alone) {
-  records_.dequeue(job);
+  dequeue_if_started(job);
   move_to(job, JobState::leased);
   ++job.attempts;
   LeaseRecord lease{0, job.tenant, job.job, claim.engine, claim.until_us, alone};
@@ -85,11 +153,11 @@ void Transitions::put_back(JobRecord& job) {
 void Transitions::start(JobRecord& job) {
   job.start_us.reset();
   records_.update_job(job);
-  records_.enqueue(job);
+  enqueue_if_started(job);
 }
 
 void Transitions::set_aside(JobRecord& job) {
-  records_.dequeue(job);
+  dequeue_if_started(job);
   job.start_us = until_resumed;
   records_.update_job(job);
 }
@@ -103,7 +171,7 @@ FinishReply Transitions::run_later(JobRecord& job, const Error& error, std::int6
 
 void Transitions::clear_suspicion(JobRecord& job) {
   const bool queued = job.state == JobState::queued;
-  if (queued) records_.dequeue(job);
+  if (queued) dequeue_if_started(job);
   job.suspicion.reset();
   records_.update_job(job);
   if (queued) enqueue_if_started(job);
@@ -123,7 +191,7 @@ FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
   const EndingJob ending{job.job,    job.custom_id, job.model,    job.batch,
                          job.labels, job.attempts,  job.failures, job.submitted_us};
   const Published published = publish_(ending, outcome);
-  if (job.state == JobState::queued) records_.dequeue(job);
+  if (job.state == JobState::queued) dequeue_if_started(job);
   if (job.lease != 0) records_.delete_lease(job.lease);
   move_to(job, published.state);
   job.lease = 0;

@@ -23,6 +23,12 @@ class Transitions {
   // The tenant's jobs in this state. Includes this transaction's changes.
   std::uint64_t count_of(const std::string& tenant, JobState state);
 
+  // ---- ready jobs (records.hpp), this transaction's changes included
+  // Those of the tenant whose model is not paused.
+  std::uint64_t ready_of(const std::string& tenant);
+  // Those of a batch, or with "" of the tenant, that are in the queues of the claim.
+  std::uint64_t ready_for(const Claim& claim, const std::string& batch);
+
   // Each of these changes both `job` and what is stored.
   void stored(const JobRecord& job);  // after Records::store_new has stored it
   LeaseId hand_out(JobRecord& job, const Claim& claim, bool alone);
@@ -37,8 +43,6 @@ class Transitions {
   // ---- the job's batch
   bool is_closed(const std::string& tenant, const std::string& batch);
   bool is_paused(const std::string& tenant, const std::string& batch);
-  // Whether the batch is closed and has at most so many queued jobs.
-  bool is_tail(const std::string& tenant, const std::string& batch, std::uint32_t most);
   void reopen(const JobRecord& job);  // its batch has not finished
   // Finishes a batch that is closed and whose jobs have all ended. Returns the number of the entry
   // that tells it; 0 where the batch has not finished, or did before.
@@ -57,11 +61,19 @@ class Transitions {
  private:
   struct Book {  // of a batch, read once in a transaction
     std::optional<BatchRecord> record;
-    std::int64_t open = 0;    // jobs that have not ended
-    std::int64_t queued = 0;  // of these
+    std::int64_t open = 0;  // jobs that have not ended
   };
+  using Queues = std::map<std::pair<std::string, std::string>, std::int64_t>;  // by model, policy
+  struct Ready {  // jobs of a batch, or of the tenant; read once in a transaction
+    Queues jobs, changes;
+  };
+  Ready& ready_in(const std::string& tenant, const std::string& batch);
+  void add_ready(const std::string& tenant, const std::string& batch, const Queues& jobs,
+                 int times);
+  void count_ready(const JobRecord& job, int change);
   Book& book_of(const std::string& tenant, const std::string& batch);
   void enqueue_if_started(const JobRecord& job);
+  void dequeue_if_started(const JobRecord& job);
   void count(const JobRecord& job, std::int64_t change);
   void move_to(JobRecord& job, JobState state);
 
@@ -72,6 +84,7 @@ class Transitions {
   // Changes of this transaction by (tenant, batch).
   std::map<std::pair<std::string, std::string>, StateCounts> changes_;
   std::map<std::pair<std::string, std::string>, Book> books_;
+  std::map<std::pair<std::string, std::string>, Ready> ready_;
   std::map<std::string, std::set<std::string>> pauses_;  // by tenant, read once in a transaction
 };
 

@@ -64,6 +64,13 @@ constexpr Rule rules[] = {
     {"a job whose time has come is not in the queue, or one that waits for its time is",
      "SELECT j.job FROM jobs j WHERE j.state = 0 AND (j.start_us IS NULL) <> EXISTS (SELECT 1 FROM "
      "queue q WHERE q.tenant = j.tenant AND q.sequence = j.sequence)"},
+    {"the counts of ready jobs do not match the queue",
+     "SELECT r.tenant FROM ready_counts r WHERE r.jobs <> (SELECT count(*) FROM queue q JOIN jobs "
+     "j "
+     "ON j.tenant = q.tenant AND j.job = q.job LEFT JOIN batches b ON b.tenant = j.tenant AND "
+     "b.batch = j.batch WHERE q.tenant = r.tenant AND q.suspect = 0 AND q.model = r.model AND "
+     "q.kv = r.kv AND CASE r.batch WHEN '' THEN ifnull(b.paused, 0) = 0 ELSE j.batch = r.batch "
+     "END)"},
     {"a leased job and its lease do not match",
      "SELECT j.job FROM jobs j LEFT JOIN leases l ON l.lease = j.lease WHERE j.state = 1 AND "
      "(l.job "

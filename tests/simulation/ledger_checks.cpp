@@ -93,6 +93,7 @@ void LedgerChecks::all() {
   std::map<std::string, LeaseId> leased;
   for (const LapsedLease& lease : live_leases()) leased[lease.job] = lease.lease;
   std::map<std::string, JobCounts> counts{{"", {}}};
+  std::uint64_t ready = 0;
   for (auto& [id, known] : jobs_) {
     counts.try_emplace(known.batch);
     const auto reply = ask_(GetJob{default_tenant, id});
@@ -103,12 +104,15 @@ void LedgerChecks::all() {
     const auto& job = std::get<GetJobReply>(*reply);
     ++count_of(counts[""], job.state);
     if (!known.batch.empty()) ++count_of(counts[known.batch], job.state);
+    ready += job.state == JobState::queued && !job.suspect && !job.start_us &&
+             job.paused == PausedBy::nothing;
     check_job(id, known, job);
     const auto lease = leased.find(id);
     const LeaseId held = lease == leased.end() ? 0 : lease->second;
     if (job.lease.value_or(0) != held) violation_(id + " is not leased as it says");
   }
   check_counts(counts);
+  check_ready(ready);
   check_stream();
 }
 
@@ -130,6 +134,19 @@ void LedgerChecks::check_counts(const std::map<std::string, JobCounts>& counts) 
     if (counted == expected) continue;
     violation_("batch '" + batch + "' counts " + text(counted) + " and has " + text(expected));
   }
+}
+
+// Jobs that a claim could hand out now are counted, and no others.
+void LedgerChecks::check_ready(std::uint64_t expected) {
+  const auto reply = ask_(ListTenants{});
+  if (!reply) return violation_("no list of tenants: " + reply.error().text());
+  std::uint64_t counted = 0;
+  for (const TenantInfo& one : std::get<ListTenantsReply>(*reply).tenants) {
+    if (one.tenant == default_tenant) counted = one.ready;
+  }
+  if (counted == expected) return;
+  violation_("of the queued jobs " + std::to_string(expected) + " can be handed out, and " +
+             std::to_string(counted) + " are counted");
 }
 
 // The numbers have no gaps, and each belongs to the job that has it.

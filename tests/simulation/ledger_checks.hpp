@@ -40,6 +40,7 @@ class LedgerChecks {
   };
   void check_job(const std::string& id, Known& known, const GetJobReply& job);
   void check_counts(const std::map<std::string, JobCounts>& counts);
+  void check_ready(std::uint64_t expected);
   void check_stream();
   std::vector<LapsedLease> live_leases();
   void check_pauses(const std::vector<LapsedLease>& live);

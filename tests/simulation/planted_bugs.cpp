@@ -36,6 +36,11 @@ class BuggyRecords final : public test::ForwardingRecords {
     if (bug_ == Bug::miscounts && now_and_then()) return;
     ForwardingRecords::add_count(tenant, batch, state, change);
   }
+  void add_ready(const std::string& tenant, const std::string& batch, const std::string& model,
+                 const std::string& kv, std::int64_t change) override {
+    if (bug_ == Bug::miscounts_ready && now_and_then()) return;
+    ForwardingRecords::add_ready(tenant, batch, model, kv, change);
+  }
   std::uint64_t next_number(const std::string& tenant, const std::string& stream,
                             std::uint64_t bytes) override {
     if (bug_ == Bug::skips_numbers && now_and_then()) {

@@ -27,6 +27,7 @@ enum class Bug : std::uint8_t {
   skips_numbers,         // a stream's next number is taken twice
   loses_results,         // a number is taken and no entry is written
   miscounts,             // a change of a count is lost
+  miscounts_ready,       // the same of the jobs that a claim could hand out
   answers_stale_ends,    // an end that came too late is called committed
   unsynced_commits,      // a commit does not wait for the disk
   hides_full_disk,       // a job is acknowledged that found no room

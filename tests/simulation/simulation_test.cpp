@@ -87,6 +87,7 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::skips_numbers, "skips_numbers"},
       {Bug::loses_results, "loses_results"},
       {Bug::miscounts, "miscounts"},
+      {Bug::miscounts_ready, "miscounts_ready"},
       {Bug::answers_stale_ends, "answers_stale_ends"},
       {Bug::unsynced_commits, "unsynced_commits"},
       {Bug::hides_full_disk, "hides_full_disk"},

@@ -208,6 +208,7 @@ DAMAGE = {
     "a result too many": ("UPDATE streams SET high = 14 WHERE stream = 'results'",
                           "results belong to no stream"),
     "wrong counts": ("UPDATE job_counts SET jobs = 5 WHERE state = 0", "the counts of jobs"),
+    "wrong counts of ready jobs": ("UPDATE ready_counts SET jobs = 5", "the counts of ready jobs"),
     "no place in the queue": ("DELETE FROM queue WHERE sequence = 30", "is not in the queue"),
     "a lost lease": ("DELETE FROM leases", "a leased job and its lease"),
 }

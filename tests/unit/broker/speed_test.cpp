@@ -17,7 +17,15 @@ constexpr std::int64_t step_us = 25'000;
 // A fast and a slow engine. Time passes with their steps.
 class TwoEngines {
  public:
-  TwoEngines() : fast_(world_, rows, "fast"), slow_(world_, rows, "slow") {}
+  // One client and another, of two tenants, and engines that work for both.
+  TwoEngines() : world_(two_tenants()) {
+    world_.keys[World::client("c")] = "key of one";
+    world_.keys[World::client("other")] = "key of other";
+    for (const char* engine : {"fast", "slow"}) world_.keys[World::engine(engine)] = "key of all";
+    world_.join_client("other");
+    fast_.emplace(world_, rows, "fast");
+    slow_.emplace(world_, rows, "slow");
+  }
 
   // Steps of the fast engine until so many jobs of so many steps each have ended.
   int run(int jobs, std::uint32_t steps_each) {
@@ -34,6 +42,20 @@ class TwoEngines {
     }
     return steps;
   }
+  // The other client's jobs, and what it asks next.
+  void submit_other(std::vector<Body> jobs) {
+    world_.say(World::client("other"), Submit{std::move(jobs)}, 7);
+  }
+  void pause_other() {
+    ChangePause all;
+    all.all = all.paused = true;
+    world_.say(World::client("other"), all, 8);
+  }
+  void submit(std::vector<Body> jobs) { world_.submit(std::move(jobs)); }
+  void pause(const std::string& batch) {
+    world_.say(World::client("c"), ChangePause{batch, {}, false, true}, 8);
+  }
+  std::int64_t now_us() const { return world_.unix_us; }
   void rest(int steps) {
     for (int i = 0; i < steps; ++i) step();
   }
@@ -45,16 +67,25 @@ class TwoEngines {
     ++made_;
     if (made_ % 10 == 0) world_.feed(Tick{});
     if (made_ % 40 == 0) {
-      fast_.beat();
-      slow_.beat();
+      fast_->beat();
+      slow_->beat();
     }
-    std::size_t ended = fast_.step().size();
-    if (made_ % slower == 0) ended += slow_.step().size();
+    std::size_t ended = fast_->step().size();
+    if (made_ % slower == 0) ended += slow_->step().size();
     return ended;
   }
 
+  static CoreConfig two_tenants() {
+    CoreConfig config;
+    config.grants.emplace();
+    config.grants->push_back({"one", "one", {KeyRole::submit}, "key of one"});
+    config.grants->push_back({"other", "other", {KeyRole::submit}, "key of other"});
+    config.grants->push_back({"all", "*", {KeyRole::work}, "key of all"});
+    return config;
+  }
+
   World world_;
-  StubEngine fast_, slow_;
+  std::optional<StubEngine> fast_, slow_;
   int submitted_ = 0, made_ = 0;
 };
 
@@ -77,6 +108,51 @@ TEST(Speed, AShortQueueGoesToTheFastEngineOnceBothAreKnown) {
   engines.rest(1'000);
   const int steps = engines.run(24, each);
   EXPECT_LE(steps, 2 * int(each) + 2) << "a job alone takes " << slower * each << " on the other";
+}
+
+// Jobs that cannot be handed out are no work for the fast engine, however many they are.
+TEST(Speed, AShortQueueGoesToTheFastEngineBesideJobsThatWait) {
+  constexpr std::uint32_t each = 40;
+  const auto steps_beside = [](auto&& others) {
+    TwoEngines engines;
+    engines.run(400, each);
+    others(engines);
+    engines.rest(1'000);
+    const int steps = engines.run(60, each);
+    std::printf("%d steps\n", steps);
+    return steps;
+  };
+  const int most = 5 * int(each);  // four waves on the fast engine; one takes ten on the other
+  EXPECT_LE(steps_beside([](TwoEngines& engines) {
+              engines.pause_other();
+              engines.submit_other(job_bodies(500, "paused"));
+            }),
+            most)
+      << "of a paused tenant";
+  EXPECT_LE(steps_beside([](TwoEngines& engines) {
+              engines.submit({job_of("b", 48, 2, "batch")});
+              engines.pause("batch");
+              std::vector<Body> bodies;
+              for (int i = 0; i < 500; ++i) {
+                bodies.push_back(job_of("b" + std::to_string(i), 48, 2, "batch"));
+              }
+              engines.submit(std::move(bodies));
+            }),
+            most)
+      << "of a paused batch";
+  EXPECT_LE(steps_beside([](TwoEngines& engines) {
+              std::vector<Body> bodies;
+              for (int i = 0; i < 500; ++i) {
+                Job job;
+                job.id = "later" + std::to_string(i);
+                job.request.prompt = "x";
+                job.not_before_us = engines.now_us() + 3'600'000'000;
+                bodies.push_back(encode_job(job));
+              }
+              engines.submit(std::move(bodies));
+            }),
+            most)
+      << "that start in an hour";
 }
 
 TEST(Speed, TheSlowEngineTakesOverWhenTheFastOneLeaves) {

@@ -35,8 +35,13 @@ inline std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// Undoes version 10: nothing told what a prompt begins with.
+// Undoes version 11: ready jobs were not counted.
+#define BACK_TO_VERSION_10 "DROP TABLE ready_counts; PRAGMA user_version=10;"
+inline constexpr const char* back_to_version_10 = BACK_TO_VERSION_10;
+
+// Undoes version 10 as well: nothing told what a prompt begins with.
 #define BACK_TO_VERSION_9                 \
+  BACK_TO_VERSION_10                      \
   "ALTER TABLE jobs DROP COLUMN prefix;"  \
   "ALTER TABLE queue DROP COLUMN prefix;" \
   "PRAGMA user_version=9;"

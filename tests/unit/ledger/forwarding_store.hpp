@@ -102,6 +102,13 @@ class ForwardingRecords : public Records {
   StateCounts counts(const std::string& tenant, const std::string& batch) override {
     return step() ? to_.counts(tenant, batch) : StateCounts{};
   }
+  void add_ready(const std::string& tenant, const std::string& batch, const std::string& model,
+                 const std::string& kv, std::int64_t change) override {
+    if (step()) to_.add_ready(tenant, batch, model, kv, change);
+  }
+  std::vector<ReadyJobs> ready(const std::string& tenant, const std::string& batch) override {
+    return step() ? to_.ready(tenant, batch) : std::vector<ReadyJobs>();
+  }
   std::optional<std::string> next_tenant(const std::string& after) override {
     return step() ? to_.next_tenant(after) : std::nullopt;
   }

@@ -4,6 +4,34 @@
 namespace millrace::broker::test {
 namespace {
 
+// Version 10 counted all queued jobs alike.
+TEST(SqliteMigration, TheReadyJobsOfVersion10AreCounted) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  SubmitJob later = job("later", "b1"), other = job("other", "b2");
+  later.not_before_us = start_us + 100;
+  other.model = "other";
+  ASSERT_TRUE(
+      ledger->apply(std::vector<Operation>{job("suspect"), claim(1), GiveBack{{1}, Blame::died, ""},
+                                           later, other, job("a", "b1"), job("b", "b1"),
+                                           job("c", "b2"), job("d"), Pause{tenant, "b2", ""}},
+                    start_us));
+  ledger.reset();
+  change(path, back_to_version_10);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto replies = ledger->apply(
+      std::vector<Operation>{ListTenants{}, Resume{tenant, "b2", ""}, Pause{tenant, "b1", ""}},
+      start_us);
+  ASSERT_TRUE(replies);
+  EXPECT_EQ(std::get<ListTenantsReply>(*(*replies)[0]).tenants.at(0).ready, 3u) << "a, b and d";
+  EXPECT_EQ(std::get<PauseReply>(*(*replies)[1]).ready, 5u);
+  EXPECT_EQ(std::get<PauseReply>(*(*replies)[2]).ready, 3u) << "other, c and d";
+}
+
 // Version 9 did not know what prompts begin with.
 TEST(SqliteMigration, TheQueueOfVersion9IsHandedOutInItsOrder) {
   const TemporaryFolder folder;

@@ -11,6 +11,14 @@
 
 namespace millrace::broker::test {
 
+#define READY_JOBS                                                                               \
+  "WITH ready AS (SELECT q.tenant, j.batch, q.model, q.kv, ifnull(b.paused, 0) AS paused FROM "  \
+  "queue q JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job LEFT JOIN batches b ON "         \
+  "b.tenant = j.tenant AND b.batch = j.batch WHERE q.suspect = 0), "                             \
+  "ready_jobs AS (SELECT tenant, batch, model, kv, count(*) FROM ready WHERE batch <> '' GROUP " \
+  "BY 1, 2, 3, 4 UNION ALL SELECT tenant, '', model, kv, count(*) FROM ready WHERE NOT paused "  \
+  "GROUP BY 1, 3, 4) "
+
 // Each query finds the rows that break a rule.
 inline constexpr auto table_rules = std::to_array<std::pair<const char*, const char*>>({
     {"jobs that are not counted",
@@ -21,6 +29,10 @@ inline constexpr auto table_rules = std::to_array<std::pair<const char*, const c
      "SELECT tenant, batch, state, jobs FROM job_counts WHERE jobs <> 0 EXCEPT "
      "SELECT * FROM (SELECT tenant, batch, state, count(*) FROM jobs WHERE batch <> '' "
      "GROUP BY 1, 2, 3 UNION ALL SELECT tenant, '', state, count(*) FROM jobs GROUP BY 1, 3)"},
+    {"ready jobs that are not counted", READY_JOBS
+     "SELECT * FROM ready_jobs EXCEPT SELECT tenant, batch, model, kv, jobs FROM ready_counts"},
+    {"counts of jobs that are not ready", READY_JOBS
+     "SELECT tenant, batch, model, kv, jobs FROM ready_counts EXCEPT SELECT * FROM ready_jobs"},
     {"queued jobs outside of the queue",
      "SELECT tenant, job FROM jobs WHERE state = 0 AND start_us IS NULL EXCEPT "
      "SELECT tenant, job FROM queue"},
@@ -64,6 +76,7 @@ inline constexpr auto table_rules = std::to_array<std::pair<const char*, const c
      "SELECT tenant, stream, number FROM jobs WHERE number > 0 GROUP BY 1, 2, 3 "
      "HAVING count(*) > 1"},
 });
+#undef READY_JOBS
 
 // The rules that the file breaks, the file's own structure included.
 inline std::vector<std::string> broken_rules(Database& database) {

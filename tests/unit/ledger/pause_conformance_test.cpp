@@ -22,6 +22,7 @@ class PauseTest : public LedgerTest {
   BatchState show(const std::string& batch) {
     return expect<ListBatchesReply>(ListBatches{tenant, {batch, ""}}).answer.batches.at(0);
   }
+  std::uint64_t ready() { return expect<ListTenantsReply>(ListTenants{}).tenants.at(0).ready; }
   JobInfo info(const std::string& id) {
     ListJobs one{tenant, {}};
     one.wanted.job = id;
@@ -110,6 +111,44 @@ TEST_P(PauseTest, ThePausesDoNotKnowOfEachOther) {
   EXPECT_EQ(look("a").paused, PausedBy::nothing);
   EXPECT_EQ(taken(9), "a");
   EXPECT_EQ(look("a").paused, PausedBy::nothing) << "what runs is not paused";
+}
+
+TEST_P(PauseTest, OnlyWhatAClaimCouldHandOutIsReady) {
+  SubmitJob other = job("other", "a"), late = job("late", "a");
+  other.model = "other";
+  late.not_before_us = start_us + 100;
+  EXPECT_TRUE(submit(job("a1", "a")).ready);
+  EXPECT_FALSE(submit(job("a1", "a")).ready) << "it is known";
+  EXPECT_FALSE(submit(late).ready);
+  for (const SubmitJob& op : {job("a2", "a"), job("none"), other}) submit(op);
+  EXPECT_EQ(ready(), 4u);
+  EXPECT_EQ(expect<PauseReply>(Pause{tenant, "a", ""}).ready, 1u) << "though no claim met them";
+  EXPECT_FALSE(submit(job("a3", "a")).ready);
+  EXPECT_EQ(ready(), 1u);
+  EXPECT_EQ(taken(9), "none");
+  EXPECT_EQ(ready(), 0u);
+  ledger.now_us += 200;
+  EXPECT_EQ(expect<StartReply>(StartJobs{tenant}).started, 1u);
+  EXPECT_EQ(ready(), 0u) << "its batch is paused";
+  EXPECT_EQ(expect<PauseReply>(Resume{tenant, "a", ""}).ready, 5u);
+  pause("", "other");
+  EXPECT_EQ(ready(), 4u);
+  EXPECT_FALSE(submit([&] {
+                 SubmitJob more = job("more");
+                 more.model = "other";
+                 return more;
+               }())
+                   .ready);
+  pause("");
+  EXPECT_EQ(ready(), 0u);
+  resume("");
+  resume("", "other");
+  EXPECT_EQ(ready(), 6u);
+  give_back({take(1).at(0).lease}, Blame::died);
+  EXPECT_EQ(ready(), 5u) << "suspects run apart from the others";
+  expect<CancelReply>(CancelJobs{tenant, {"a2"}, ""});
+  EXPECT_EQ(ready(), 4u);
+  EXPECT_EQ(expect<ClaimReply>(claim(1)).ready, 3u);
 }
 
 TEST_P(PauseTest, BatchesOfOthersAndUnknownOnesAreRefusedAlike) {

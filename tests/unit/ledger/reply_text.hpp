@@ -27,8 +27,8 @@ struct Printer {
           << j.custom_id << "/" << j.stream << "/" << j.cost_tokens << " ";
     }
     for (const auto& s : r.shares)
-      out << s.tokens << "/" << s.turns << s.exhausted << s.at_limit << s.queued << " ";
-    out << r.turn << r.at_limit << r.more << r.queued;
+      out << s.tokens << "/" << s.turns << s.exhausted << s.at_limit << s.ready << " ";
+    out << r.turn << r.at_limit << r.more << r.ready;
     ends(r.ended);
   }
   void operator()(const RenewReply& r) {
@@ -130,7 +130,7 @@ struct Printer {
   void operator()(const StartReply& r) { out << r.started << r.more; }
   void operator()(const ListTenantsReply& r) {
     for (const TenantInfo& t : r.tenants) {
-      out << t.tenant << " " << t.queued;
+      out << t.tenant << " " << t.ready;
       for (const auto& queue : t.suspects) out << "/" << queue.model << "/" << queue.jobs;
       out << ";";
     }

@@ -121,6 +121,65 @@ TEST_P(TailTest, OnlyWhatTheClaimMayHaveTakesPart) {
   EXPECT_EQ(listed(expect<ClaimReply>(runs).jobs), "kv");
 }
 
+// However many jobs wait beside it.
+TEST_P(TailTest, WhatNoClaimCouldHandOutHidesNoTailOfATenant) {
+  for (std::uint64_t n = 0; n < 9; ++n) {
+    SubmitJob waits = costly(numbered("w", n), 50), other = costly(numbered("o", n), 50);
+    waits.not_before_us = start_us + 1'000'000;
+    other.model = "other";
+    submit(waits);
+    submit(other);
+  }
+  for (const char* id : {"s1", "s2", "s3"}) submit(costly(id, 50));
+  std::vector<LeaseId> leases;
+  for (const ClaimedJob& one : take(3)) leases.push_back(one.lease);
+  give_back(leases, Blame::died);
+  for (const auto& [id, cost] : {std::pair("a", 1), {"b", 2}}) {
+    submit(costly(id, static_cast<std::uint64_t>(cost)));
+  }
+  for (std::uint64_t n = 0; n < 9; ++n) submit(costly(numbered("p", n), 50, "paused"));
+  expect<PauseReply>(Pause{tenant, "paused", ""});
+  EXPECT_EQ(taken(2, 2), "b a");
+}
+
+TEST_P(TailTest, WhatNoClaimCouldHandOutHidesNoTailOfABatch) {
+  for (const auto& [id, cost] : {std::pair("w1", 50), {"w2", 50}}) {
+    SubmitJob waits = costly(id, static_cast<std::uint64_t>(cost), "b");
+    waits.not_before_us = start_us + 10;
+    submit(waits);
+  }
+  for (const auto& [id, cost] : {std::pair("a", 1), {"c", 2}, {"d", 4}}) {
+    submit(costly(id, static_cast<std::uint64_t>(cost), "b"));
+  }
+  for (std::uint64_t n = 0; n < 9; ++n) submit(costly(numbered("x", n), 1));
+  close("b");
+  EXPECT_EQ(taken(1, 3), "d") << "three are ready";
+  ledger.now_us += 20;
+  expect<StartReply>(StartJobs{tenant});
+  EXPECT_EQ(taken(1, 3), "w1") << "four are, and the first is the longest";
+  EXPECT_EQ(taken(3, 3), "w2 c a");
+}
+
+// Jobs of a closed batch that start later, one after the other, pass it no more often.
+TEST_P(TailTest, NobodyStarvesWhereJobsOfABatchWaitForTheirTime) {
+  constexpr std::uint32_t tail = 5;
+  submit(costly("short", 1, "b"));
+  for (std::uint64_t n = 0; n < 12; ++n) {
+    SubmitJob waits = costly(numbered("w", n), 100, "b");
+    waits.not_before_us = start_us + 10 * static_cast<std::int64_t>(n + 1);
+    submit(waits);
+  }
+  for (std::uint64_t n = 0; n < 9; ++n) submit(costly(numbered("x", n), 1));
+  close("b");
+  std::uint64_t before = 0;
+  for (; before < 12; ++before) {
+    ledger.now_us += 10;
+    expect<StartReply>(StartJobs{tenant});
+    if (taken(1, tail) == "short") break;
+  }
+  EXPECT_EQ(before, tail - 1);
+}
+
 TEST_P(TailTest, SharesAreCountedInWhatGoesOut) {
   for (const char* who : {tenant, "other"}) {
     for (std::uint64_t n = 0; n < 3; ++n) {
