@@ -20,10 +20,11 @@ PARTS = {
 
 
 def share(files):
-    """The lines that ran and all lines of these files, and the first as a percentage."""
+    """The lines that ran and all lines of these files, and the first as a percentage with one
+    decimal, rounded down, so that what is printed as the mark has reached it."""
     ran = sum(file["line_covered"] for file in files)
     lines = sum(file["line_total"] for file in files)
-    return ran, lines, 100 * ran / lines if lines else 0.0
+    return ran, lines, 1000 * ran // lines / 10 if lines else 0.0
 
 
 def main():
