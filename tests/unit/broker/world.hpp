@@ -2,6 +2,7 @@
 // A broker core over a memory ledger, with a clock that the test moves. It keeps the messages that
 // the broker sends to each peer until the test takes them.
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,8 +76,7 @@ class World {
     if (requests_.empty()) return false;
     auto request = std::move(requests_.front());
     requests_.pop_front();
-    auto replies = ledger_->apply(request.operations, unix_us);
-    absorb(broker_->handle(Completed{request.ticket, std::move(*replies)}, now()));
+    absorb(broker_->handle(Completed{request.ticket, apply(request.operations)}, now()));
     return true;
   }
   void advance_ms(std::int64_t ms) {
@@ -185,6 +185,8 @@ class World {
   Now now() const { return {mono_us, unix_us}; }
 
   bool hold_commits = false;
+  // If set, the ledger refuses each operation for which this gives an error, and changes nothing.
+  std::function<std::optional<Error>(const Operation&)> refuse;
   std::map<Peer, std::string> keys;  // of the connections; none: ""
   std::int64_t mono_us = 1'000'000, unix_us = 1'700'000'000'000'000;
   std::vector<Ring> rings;
@@ -192,6 +194,15 @@ class World {
   std::vector<std::string> hung;
 
  private:
+  std::vector<Result<Reply>> apply(const std::vector<Operation>& operations) {
+    if (!refuse) return std::move(*ledger_->apply(operations, unix_us));
+    std::vector<Result<Reply>> replies;
+    for (const Operation& operation : operations) {
+      auto error = refuse(operation);
+      replies.push_back(error ? Result<Reply>(fail(*std::move(error))) : ask(operation));
+    }
+    return replies;
+  }
   void absorb(Actions actions) {
     for (auto& request : actions.ledger) requests_.push_back(std::move(request));
     for (auto& out : actions.messages) messages_[out.peer].push_back(std::move(out.envelope));
