@@ -141,9 +141,12 @@ void Dispatcher::claim(Engine& engine, const std::string& tenant, ClaimFrom from
   engine.claimed_last = tenant;
   engine.asked_jobs = claim.max_jobs;
   const Queues& queues = queues_[tenant];
-  ask(engine,
-      {engine.id, from, {{tenant, from == ClaimFrom::jobs ? queues.work : queues.suspects}}},
-      std::move(claim));
+  Search search{
+      engine.id, from, {{tenant, from == ClaimFrom::jobs ? queues.work : queues.suspects}}};
+  if (from == ClaimFrom::jobs && engine.tenant == every_tenant) {
+    search.share = &shares_[engine.profile.facts.model];
+  }
+  ask(engine, std::move(search), std::move(claim));
 }
 
 void Dispatcher::claim_shared(Engine& engine, std::span<const std::string* const> tenants) {
@@ -191,10 +194,16 @@ void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
 
 // Notes what a claim took of the tenants' shares and leases, and for whom it found nothing more.
 void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* engine) {
-  if (search.share != nullptr) search.share->settle(search.shares, got);
+  const bool shared = !search.shares.empty();
+  if (shared) {
+    search.share->settle(search.shares, got, config_.tenants);
+  } else if (search.share != nullptr && !got.jobs.empty()) {
+    std::uint64_t tokens = 0;
+    for (const ClaimedJob& job : got.jobs) tokens += job.cost_tokens;
+    search.share->took_alone(search.tenants.front().first, tokens, config_.tenants);
+  }
   for (std::size_t i = 0; i < search.tenants.size(); ++i) {
     const auto& [tenant, generation] = search.tenants[i];
-    const bool shared = search.share != nullptr;
     const bool at_limit = shared ? got.shares[i].at_limit : got.at_limit;
     const bool nothing = shared ? got.shares[i].exhausted : got.jobs.empty() && !got.more;
     Queues& queues = queues_[tenant];

@@ -20,14 +20,43 @@ void FairShare::divide(std::span<const std::string* const> waiting, const Tenant
   claim.goes_on = tokens_left && shares.front().tenant == turn_;
 }
 
-void FairShare::settle(const std::vector<TenantShare>& shares, const ClaimReply& reply) {
+void FairShare::settle(const std::vector<TenantShare>& shares, const ClaimReply& reply,
+                       const TenantTable& limits) {
+  std::uint64_t tokens = 0;
+  std::int64_t quanta = 0;  // of those that had jobs
+  std::set<std::string> waited;
   for (std::size_t i = 0; i < reply.shares.size(); ++i) {
     const TakenShare& taken = reply.shares[i];
+    tokens += taken.tokens;
+    if (taken.tokens > 0 || !taken.exhausted) quanta += shares[i].quantum_tokens;
+    waited.insert(shares[i].tenant);
     std::int64_t& deficit = deficit_tokens_[shares[i].tenant];
     deficit += taken.turns * shares[i].quantum_tokens - static_cast<std::int64_t>(taken.tokens);
     if (taken.exhausted) deficit = std::min<std::int64_t>(deficit, 0);  // nothing is saved up
   }
   if (reply.turn < shares.size()) turn_ = shares[reply.turn].tenant;
+  pay_debts(tokens, quanta, waited, limits);
+}
+
+void FairShare::took_alone(const std::string& tenant, std::uint64_t tokens,
+                           const TenantTable& limits) {
+  std::int64_t& deficit = deficit_tokens_[tenant];
+  deficit = std::max<std::int64_t>(deficit, 0);
+  pay_debts(tokens, quantum_tokens * limits_of(limits, tenant).weight, {tenant}, limits);
+}
+
+// Those that did not wait are paid their part of what the others took, as far as they owe.
+void FairShare::pay_debts(std::uint64_t tokens, std::int64_t quanta,
+                          const std::set<std::string>& waited, const TenantTable& limits) {
+  if (quanta > 0) {
+    for (auto& [tenant, deficit] : deficit_tokens_) {
+      if (deficit >= 0 || waited.contains(tenant)) continue;
+      const std::int64_t own = quantum_tokens * limits_of(limits, tenant).weight;
+      const std::int64_t part = (static_cast<std::int64_t>(tokens) * own + quanta - 1) / quanta;
+      deficit = std::min<std::int64_t>(deficit + part, 0);
+    }
+  }
+  std::erase_if(deficit_tokens_, [](const auto& item) { return item.second == 0; });
 }
 
 }  // namespace millrace::broker

@@ -8,12 +8,22 @@
 //   - one with weight w gets w of W tokens, where W is the sum of the weights; over any time it
 //     differs from that by at most one turn and the cost of one job of each tenant. Claims of
 //     several engines at the same moment may add a turn for each engine;
-//   - none waits longer than one turn of each other tenant, which is at most quantum_tokens x its
-//     weight and the cost of one job.
-// A tenant that waits alone takes what it likes, and is charged nothing for it.
+//   - one that owes nothing waits for one turn of each other tenant at most, which is
+//   quantum_tokens
+//     x its weight and the cost of one job.
+// A turn ends with a whole job, so a tenant may take more than its turn had, and owes the rest:
+// less than the cost of one job, for each engine whose claim is under way at that moment. It pays
+// first: with a debt of D tokens and weight w it waits until the others have taken D x (W - w) / w
+// tokens.
+//
+// A tenant without jobs saves nothing up, and its debt shrinks as if it waited: by w tokens for
+// each V tokens that others take, V being the sum of their weights. So nobody gains by bringing one
+// expensive job at a time, and nobody pays for what is long past. A tenant that waits alone takes
+// what it likes, is charged nothing for it, and owes nothing any more, for nobody is kept waiting.
 // Thread safety: none.
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,9 +41,15 @@ class FairShare {
   void divide(std::span<const std::string* const> waiting, const TenantTable& limits,
               ClaimShared& claim);
   // Notes what a claim with these shares took.
-  void settle(const std::vector<TenantShare>& shares, const ClaimReply& reply);
+  void settle(const std::vector<TenantShare>& shares, const ClaimReply& reply,
+              const TenantTable& limits);
+  // A tenant that waited alone took so many tokens.
+  void took_alone(const std::string& tenant, std::uint64_t tokens, const TenantTable& limits);
 
  private:
+  void pay_debts(std::uint64_t tokens, std::int64_t quanta, const std::set<std::string>& waited,
+                 const TenantTable& limits);
+
   std::map<std::string, std::int64_t> deficit_tokens_;  // by tenant
   std::string turn_;                                    // of this tenant
 };

@@ -149,6 +149,85 @@ TEST(Fair, AnExpensiveJobCountsInTheNextTurns) {
   EXPECT_LE(served.at("a"), 2);
 }
 
+// a owes nearly 40,000 tokens and holds as many leases as it may. b takes so many jobs of 400 until
+// the lease ends.
+struct Indebted : Shared {
+  static TenantTable one_lease() {
+    TenantTable limits;
+    limits["a"].leases = 1;
+    return limits;
+  }
+  explicit Indebted(int others) : Shared({"a", "b"}, one_lease()) {
+    submit_as("a", 1, 40'000);
+    submit_as("a", 1, 400);
+    submit_as("b", 2'000, 400);
+    join_engine("engine", 2);
+    const auto expensive = leases("engine");
+    EXPECT_EQ(expensive.at(0).job, "a0");
+    EXPECT_EQ(expensive.at(1).job.front(), 'b');
+    EXPECT_EQ(serve(others)["b"], others);
+    say(engine("engine"), Ends{{completed(expensive.at(0).lease)}}, 3);
+  }
+};
+
+TEST(Fair, ADebtShrinksWhileOthersTakeTheirPart) {
+  Indebted world(50);
+  EXPECT_EQ(world.serve(40)["a"], 0) << "half of it is left";
+  EXPECT_EQ(world.serve(15)["a"], 1);
+}
+
+TEST(Fair, ADebtIsForgottenOnceOthersHadTheirPart) {
+  Indebted world(100);
+  EXPECT_EQ(world.serve(3)["a"], 1) << "it waits for one turn";
+}
+
+TEST(Fair, WhoWaitsAloneOwesNothing) {
+  Shared world({"a", "b"});
+  world.join_engine("engine");
+  world.submit_as("b", 2, 400);
+  world.submit_as("a", 1, 40'000);
+  world.submit_as("a", 1'000, 400);
+  EXPECT_EQ(world.serve(5)["b"], 2) << "the last ones are a's, which waits alone";
+  world.submit_as("b", 1'000, 400);
+  EXPECT_NEAR(world.serve(40)["a"], 20, 2);
+}
+
+TEST(Fair, DebtsShrinkByTheWeights) {
+  TenantTable limits;
+  limits["idle"].weight = 2;
+  limits["y"].weight = 3;
+  FairShare share;
+  const auto shares_of = [&](const std::vector<std::string>& names) {
+    std::vector<const std::string*> waiting;
+    for (const std::string& name : names) waiting.push_back(&name);
+    ClaimShared claim;
+    share.divide(waiting, limits, claim);
+    return claim.shares;
+  };
+  const auto take = [&](const std::vector<std::string>& names,
+                        const std::vector<TakenShare>& taken) {
+    std::vector<TenantShare> shares = shares_of(names);
+    std::ranges::sort(shares, {}, &TenantShare::tenant);
+    ClaimReply reply;
+    reply.shares = taken;
+    share.settle(shares, reply, limits);
+  };
+  const auto deficit = [&] {
+    const auto shares = shares_of({"idle", "x", "y"});
+    return std::ranges::find(shares, "idle", &TenantShare::tenant)->deficit_tokens;
+  };
+  take({"idle", "x"}, {{10'000, 1, true}, {256, 1, false}});
+  EXPECT_EQ(deficit(), 512 - 10'000);
+  take({"x", "y"}, {{1'000, 4, false}, {3'000, 4, false}});
+  EXPECT_EQ(deficit(), 512 - 8'000) << "2 of 4 tokens";
+  take({"x", "y"}, {{1'000, 4, false}, {0, 0, true}});
+  EXPECT_EQ(deficit(), 512 - 6'000) << "2 for each one, y had no jobs";
+  share.took_alone("y", 3'000, limits);
+  EXPECT_EQ(deficit(), 512 - 4'000);
+  take({"x", "y"}, {{100'000, 400, false}, {300'000, 400, false}});
+  EXPECT_EQ(deficit(), 0) << "nothing is saved up";
+}
+
 TEST(Fair, ClaimsOfSeveralEnginesKeepTheTurns) {
   Shared world({"a", "b"});
   for (const std::string name : {"engine", "e2", "e3", "e4"}) {
