@@ -249,6 +249,13 @@ void SimEngine::die() {
   ++record_.engine_deaths;
 }
 
+void SimEngine::hang() {
+  constexpr std::int64_t supervisor_waits_us = 120'000'000;
+  if (hanging_) return;
+  hanging_ = true;
+  clock_.after(supervisor_waits_us, [this] { die(); });
+}
+
 void SimEngine::reconnect() {
   peer_.route = name_ + "/" + std::to_string(++route_);
   welcome_ = false;

@@ -93,8 +93,8 @@ class SimEngine {
   const std::string& name() const { return name_; }
   bool dead() const { return dead_; }
   void receive(const Envelope& envelope);
-  void die();                       // without a goodbye
-  void hang() { hanging_ = true; }  // sends heartbeats but makes no steps
+  void die();   // without a goodbye
+  void hang();  // sends heartbeats but makes no steps, until its supervisor ends it
   void freeze_us(std::int64_t us) { frozen_until_us_ = clock_.now_us() + us; }
   void reconnect();  // the same process with another route
   void leave();      // goodbye

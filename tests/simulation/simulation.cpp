@@ -281,7 +281,6 @@ void Simulation::trouble() {
       unix_ahead_us_ += static_cast<std::int64_t>(dice_.below(7'200)) * second;
     if (dice_.chance(0.01)) unix_ahead_us_ -= static_cast<std::int64_t>(dice_.below(60)) * second;
   }
-  // A supervisor ends a hung engine after a while.
   clock_.after(2 * second, [this] { trouble(); });
 }
 

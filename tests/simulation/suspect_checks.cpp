@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "schemas/codec.hpp"
+
 namespace millrace::broker::simulation {
 
 void SuspectChecks::committed(const std::vector<LapsedLease>& live) {
@@ -52,11 +54,25 @@ void SuspectChecks::check_history(const LapsedLease& lease, const GetJobReply& j
   }
 }
 
+// Such a job failed without having run, and explains no death.
+bool SuspectChecks::was_damaged(const GetJobReply& job) {
+  ReadStream read;
+  read.tenant = default_tenant;
+  read.stream = job.stream;
+  read.from = job.number;
+  read.max_entries = 1;
+  const auto reply = ask_(read);
+  if (!reply || std::get<ReadStreamReply>(*reply).entries.empty()) return false;
+  const auto result = decode_result(std::get<ReadStreamReply>(*reply).entries.front().body);
+  return result && result->error && result->error->code == Code::ledger_corrupt;
+}
+
 // What explains the deaths of an incident closes it.
 void SuspectChecks::check_failed(const std::string& name) {
   const auto reply = ask_(GetJob{default_tenant, name});
   if (!reply || std::get<GetJobReply>(*reply).state != JobState::failed) return;
   failed_.insert(name);
+  if (was_damaged(std::get<GetJobReply>(*reply))) return;
   const Seen last = seen_[name];
   if (!last.alone) violation_(name + " failed beside other jobs");
   if (last.incident == 0) return;

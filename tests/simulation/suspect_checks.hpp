@@ -28,6 +28,7 @@ class SuspectChecks {
   void check_engine(const std::string& engine, const std::vector<LapsedLease>& leases);
   void check_history(const LapsedLease& lease, const GetJobReply& job);
   void check_failed(const std::string& job);
+  bool was_damaged(const GetJobReply& job);
 
   Ask ask_;
   std::function<void(std::string)> violation_;
