@@ -10,12 +10,16 @@ namespace {
 
 const Peer e = World::engine("e");
 
+Result<Reply> no_space() {
+  return fail(Code::disk_full, "no space is left", "free some");
+}
+
 // Makes the ledger refuse all operations of these kinds.
 template <class... Kinds>
 void refuse(World& world) {
-  world.refuse = [](const Operation& operation) -> std::optional<Error> {
+  world.instead = [](const Operation& operation) -> std::optional<Result<Reply>> {
     if (!(std::holds_alternative<Kinds>(operation) || ...)) return std::nullopt;
-    return Error{Code::disk_full, "no space is left", "free some"};
+    return no_space();
   };
 }
 
@@ -35,7 +39,7 @@ TEST(FailingLedger, AClaimIsRepeatedWithTheNextSweep) {
   EXPECT_TRUE(world.leases("e").empty());
   // Once for each sweep: an engine must not ask again and again in vain.
   EXPECT_EQ(notes(world, NoteLevel::error, "claiming jobs failed: "), 1);
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.advance_ms(1'000);
   EXPECT_EQ(world.leases("e").size(), 1u);
 }
@@ -46,10 +50,10 @@ TEST(FailingLedger, AResultThatIsNotStoredEndsTheBrokerAndIsTakenByTheNext) {
   world.submit(job_bodies(2));
   const auto leases = world.leases("e");
   ASSERT_EQ(leases.size(), 2u);
-  world.refuse = [&](const Operation& operation) -> std::optional<Error> {
+  world.instead = [&](const Operation& operation) -> std::optional<Result<Reply>> {
     const auto* finish = std::get_if<Finish>(&operation);
     if (finish == nullptr || finish->lease != leases[1].lease) return std::nullopt;
-    return Error{Code::disk_full, "no space is left", "free some"};
+    return no_space();
   };
   const Ends ends{{completed(leases[0].lease), completed(leases[1].lease)}};
   world.say(e, ends, 5);
@@ -59,7 +63,7 @@ TEST(FailingLedger, AResultThatIsNotStoredEndsTheBrokerAndIsTakenByTheNext) {
   const auto answer = world.take<Committed>(e).at(0);
   EXPECT_EQ(answer.committed, std::vector<LeaseId>{leases[0].lease});
   EXPECT_TRUE(answer.stale.empty());
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.restart();
   world.join_engine("e");
   world.say(e, ends, 6);
@@ -77,7 +81,7 @@ TEST(FailingLedger, ARenewalThatFailsTakesNoLease) {
   world.beat("e", {lease}, 1);
   EXPECT_EQ(notes(world, NoteLevel::error, "renewing leases failed: "), 1);
   EXPECT_TRUE(world.take<HeartbeatAnswer>(e).at(0).lost.empty());
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.beat("e", {lease}, 2);
   world.say(e, Ends{{completed(lease)}}, 5);
   EXPECT_EQ(world.take<Committed>(e).at(0).committed, std::vector<LeaseId>{lease});
@@ -93,7 +97,7 @@ TEST(FailingLedger, LeasesOfADeadEngineThatStayInTheLedgerLapseThere) {
   world.feed(EngineDied{"e"});
   EXPECT_EQ(notes(world, NoteLevel::error, "giving leases back failed: "), 1);
   EXPECT_EQ(world.job("a").state, JobState::leased);
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.advance_ms(config.lease_ms + 3'000);
   EXPECT_EQ(world.job("a").state, JobState::queued);
   EXPECT_TRUE(world.job("a").suspect);
@@ -111,7 +115,7 @@ TEST(FailingLedger, JobsOfAnEngineThatLeftDuringItsClaimLapseIfTheyCannotBeGiven
   world.commit();
   EXPECT_EQ(notes(world, NoteLevel::error, "giving leases back failed: "), 1);
   EXPECT_EQ(world.job("a").state, JobState::leased);
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.hold_commits = false;
   world.advance_ms(config.lease_ms + 3'000);
   EXPECT_EQ(world.job("a").state, JobState::queued);
@@ -133,7 +137,7 @@ TEST(FailingLedger, DeadlinesAndStartsAreKeptByALaterSweep) {
   EXPECT_GE(notes(world, NoteLevel::error, "ending expired jobs failed: "), 1);
   EXPECT_GE(notes(world, NoteLevel::error, "starting jobs failed: "), 1);
   EXPECT_EQ(world.counts().expired, 0u);
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.advance_ms(2'000);
   EXPECT_EQ(world.counts().expired, 1u);
   world.join_engine("e", 2);
@@ -150,7 +154,7 @@ TEST(FailingLedger, ABrokerThatCouldNotReadItsStateStartsAndLearnsIt) {
   world.restart();
   EXPECT_EQ(notes(world, NoteLevel::error, "reading the live leases failed: "), 1);
   EXPECT_EQ(notes(world, NoteLevel::error, "counting jobs failed: "), 1);
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.join_engine("e");
   world.beat("e", {lease}, 1);
   EXPECT_TRUE(world.take<HeartbeatAnswer>(e).at(0).lost.empty());
@@ -170,7 +174,7 @@ TEST(FailingLedger, ALeaseThatWasNotReadAtTheStartBecomesASuspectIfItsEngineDies
   const auto lease = world.leases("e").at(0).lease;
   refuse<FindLapsed>(world);
   world.restart();
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.join_engine("e");
   world.beat("e", {lease}, 1);
   world.feed(EngineDied{"e"});
@@ -184,14 +188,14 @@ TEST(FailingLedger, NamesOfModelsThatCannotBeReadOrStoredAreTriedAgain) {
   world.join_engine("e");
   EXPECT_EQ(notes(world, NoteLevel::warning, "storing the name of model m failed: "), 1);
   EXPECT_TRUE(world.stream("$models").empty());
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.join_engine("e");
   EXPECT_EQ(world.stream("$models").size(), 1u);
   world.submit({job_body("a")});
   refuse<ReadStream>(world);
   world.restart();
   EXPECT_EQ(notes(world, NoteLevel::error, "reading the names of known models failed: "), 1);
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.join_client("c");
   EXPECT_EQ(world.submit({job_body("b")}).at(0).error->code, Code::unknown_model);
   world.join_engine("e");
@@ -209,7 +213,7 @@ TEST(FailingLedger, WhatIsNoLongerKeptGoesWithALaterPass) {
   world.advance_ms(5'000);
   EXPECT_GE(notes(world, NoteLevel::error, "deleting what is no longer kept failed: "), 1);
   EXPECT_EQ(world.stream().size(), 1u);
-  world.refuse = nullptr;
+  world.instead = nullptr;
   world.advance_ms(2'000);
   EXPECT_TRUE(world.stream().empty());
 }

@@ -185,8 +185,8 @@ class World {
   Now now() const { return {mono_us, unix_us}; }
 
   bool hold_commits = false;
-  // If set, the ledger refuses each operation for which this gives an error, and changes nothing.
-  std::function<std::optional<Error>(const Operation&)> refuse;
+  // If set and it gives a reply to an operation, this is the ledger's, which does nothing.
+  std::function<std::optional<Result<Reply>>(const Operation&)> instead;
   std::map<Peer, std::string> keys;  // of the connections; none: ""
   std::int64_t mono_us = 1'000'000, unix_us = 1'700'000'000'000'000;
   std::vector<Ring> rings;
@@ -195,11 +195,11 @@ class World {
 
  private:
   std::vector<Result<Reply>> apply(const std::vector<Operation>& operations) {
-    if (!refuse) return std::move(*ledger_->apply(operations, unix_us));
+    if (!instead) return std::move(*ledger_->apply(operations, unix_us));
     std::vector<Result<Reply>> replies;
     for (const Operation& operation : operations) {
-      auto error = refuse(operation);
-      replies.push_back(error ? Result<Reply>(fail(*std::move(error))) : ask(operation));
+      auto reply = instead(operation);
+      replies.push_back(reply ? *std::move(reply) : ask(operation));
     }
     return replies;
   }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "client/run/line_id.hpp"
 #include "tests/unit/client/fake_broker.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 
@@ -14,11 +15,12 @@ namespace {
 
 using nlohmann::json;
 
-class Silent final : public RunObserver {
+class Troubles final : public RunObserver {
  public:
   void progress(const RunProgress&) override {}
   void note(const std::string&, const std::string&) override {}
-  void trouble(const std::string&, const Error&) override {}
+  void trouble(const std::string& event, const Error&) override { events.push_back(event); }
+  std::vector<std::string> events;
 };
 
 class DriverTest : public ::testing::Test {
@@ -32,12 +34,14 @@ class DriverTest : public ::testing::Test {
     const auto session = broker_.open_session();
     DriverHooks hooks;
     hooks.tick = [] { return Status(); };
-    hooks.engine_silent = [] {};
+    hooks.engine_silent = [this] {
+      if (at_silence_) at_silence_();
+    };
     hooks.engine_starts = [] { return 1U; };
     hooks.interrupted = [this] { return stop_at_ != 0 && broker_.waits == stop_at_; };
-    Silent observer;
+    observer_ = {};
     summary_ = {};
-    return drive(*run, *session, clock_, observer, hooks, {}, summary_);
+    return drive(*run, *session, clock_, observer_, hooks, {}, summary_);
   }
   std::map<std::uint64_t, json> output() const {
     std::map<std::uint64_t, json> lines;
@@ -54,6 +58,8 @@ class DriverTest : public ::testing::Test {
   TemporaryFolder folder_;
   ManualClock clock_;
   FakeBroker broker_{clock_};
+  Troubles observer_;
+  std::function<void()> at_silence_;
   std::uint32_t stop_at_ = 0;  // the wait at which a signal comes; 0: never
   RunSummary summary_;
 };
@@ -112,6 +118,104 @@ TEST_F(DriverTest, InterruptedAtAnyWaitTheSameCommandGoesOn) {
   ASSERT_TRUE(go(three_lines));
   EXPECT_EQ(output().size(), 3U);
   EXPECT_EQ(broker_.entries.size(), 3U) << "nothing was computed twice";
+}
+
+TEST_F(DriverTest, AnotherLedgerInThePlaceOfTheRunsOwnIsRefused) {
+  broker_.ends_at_once = false;
+  broker_.at_wait = [this] {
+    if (broker_.jobs.size() == 3 && broker_.entries.empty()) {
+      broker_.complete(broker_.jobs.begin()->first);
+      stop_at_ = broker_.waits + 10;
+    }
+  };
+  ASSERT_EQ(go(three_lines).error().code, Code::interrupted);
+  ASSERT_EQ(output().size(), 1U);
+  stop_at_ = 0;
+  broker_.epoch = "of another ledger";
+  const Status status = go(three_lines);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::epoch_changed);
+  EXPECT_NE(status.error().message.find("is not the one that this run wrote to"), std::string::npos)
+      << status.error().text();
+  EXPECT_EQ(output().size(), 1U) << "nothing of the other ledger is written";
+}
+
+TEST_F(DriverTest, AResultThatBelongsToNoLineEndsTheRun) {
+  for (const std::string& job : {line_id(4, 7), std::string("not-a-line")}) {
+    broker_.entries.clear();
+    broker_.complete(job);
+    const Status status = go(three_lines);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::ledger_corrupt);
+    EXPECT_NE(status.error().message.find("job " + job), std::string::npos);
+    EXPECT_TRUE(output().empty());
+  }
+}
+
+TEST_F(DriverTest, AFullDiskIsToldOnceAndWaitedForAWhile) {
+  broker_.refuses_jobs = Error{Code::disk_full, "no space is left", "free some"};
+  const Status status = go(three_lines);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::disk_full);
+  EXPECT_EQ(observer_.events, std::vector<std::string>{"disk_full"});
+  // Whoever makes room and gives the same command loses nothing.
+  broker_.refuses_jobs.reset();
+  ASSERT_TRUE(go(three_lines));
+  EXPECT_EQ(output().size(), 3U);
+}
+
+TEST_F(DriverTest, RoomThatComesInTimeLetsTheRunGoOn) {
+  broker_.refuses_jobs = Error{Code::disk_full, "no space is left", "free some"};
+  const std::int64_t begin_us = clock_.monotonic_us();
+  broker_.at_wait = [&] {
+    if (clock_.monotonic_us() - begin_us > 5'000'000) broker_.refuses_jobs.reset();
+  };
+  const Status status = go(three_lines);
+  ASSERT_TRUE(status) << status.error().text();
+  EXPECT_EQ(output().size(), 3U);
+  EXPECT_EQ(observer_.events, std::vector<std::string>{"disk_full"});
+}
+
+// A stopped engine process is still there, but the broker has dropped it.
+TEST_F(DriverTest, AnEngineThatTheBrokerHasDroppedForLongIsReported) {
+  broker_.ends_at_once = false;
+  broker_.engines.resize(1);
+  std::int64_t gone_us = 0;
+  int reports = 0;
+  broker_.at_wait = [&] {
+    if (broker_.jobs.size() == 3 && gone_us == 0 && clock_.monotonic_us() > 5'000'000) {
+      broker_.engines.clear();
+      gone_us = clock_.monotonic_us();
+    }
+  };
+  at_silence_ = [&] {
+    EXPECT_GT(clock_.monotonic_us() - gone_us, 10'000'000);
+    if (++reports == 1) {
+      broker_.engines.resize(1);
+      for (const auto& [id, ended] : broker_.jobs) broker_.complete(id);
+    }
+  };
+  const Status status = go(three_lines);
+  ASSERT_TRUE(status) << status.error().text();
+  EXPECT_EQ(reports, 1);
+  EXPECT_EQ(output().size(), 3U);
+}
+
+TEST_F(DriverTest, AnEngineThatComesBackInTimeIsNotReported) {
+  broker_.ends_at_once = false;
+  broker_.engines.resize(1);
+  at_silence_ = [] { ADD_FAILURE() << "it was away for eight seconds at a time"; };
+  const std::int64_t begin_us = clock_.monotonic_us();
+  broker_.at_wait = [&] {
+    const std::int64_t second = (clock_.monotonic_us() - begin_us) / 1'000'000;
+    broker_.engines.resize(second % 10 < 2 ? 1 : 0);
+    if (second > 60 && broker_.entries.empty()) {
+      for (const auto& [id, ended] : broker_.jobs) broker_.complete(id);
+    }
+  };
+  const Status status = go(three_lines);
+  ASSERT_TRUE(status) << status.error().text();
+  EXPECT_EQ(output().size(), 3U);
 }
 
 }  // namespace

@@ -101,6 +101,31 @@ TEST_F(EventLoopTest, ABrokerThatNeverAnswersIsUnreachable) {
   EXPECT_TRUE(run(producer)) << "without a limit the loop waits";
 }
 
+TEST_F(EventLoopTest, ABrokerWithoutRoomIsGreetedAgainWhenItSays) {
+  broker_.refuses_hello =
+      Error{Code::overloaded, "all sessions are in use", "try again", /*retry_ms=*/3'000};
+  broker_.restart(/*connection_breaks=*/true);
+  const std::int64_t begin_us = clock_.monotonic_us();
+  const std::uint32_t connections = broker_.connections;
+  at_wait(20, [this] { broker_.refuses_hello.reset(); });
+  Producer producer(*session_, clock_);
+  const Status done = run(producer);
+  ASSERT_TRUE(done) << done.error().text();
+  expect_all_once(producer.results);
+  // One greeting for each pause that the broker asked for, and not one for each wait.
+  const std::int64_t pauses = (clock_.monotonic_us() - begin_us) / 3'000'000;
+  EXPECT_LE(broker_.connections - connections, pauses + 2);
+}
+
+TEST_F(EventLoopTest, ARefusalOfTheHelloItselfEndsTheLoop) {
+  broker_.refuses_hello = Error{Code::unauthorized, "the key may not submit", "use another"};
+  broker_.restart(/*connection_breaks=*/true);
+  Producer producer(*session_, clock_);
+  const Status done = run(producer);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::unauthorized);
+}
+
 TEST_F(EventLoopTest, ABrokerThatFallsSilentIsWaitedForAndGreetedAgain) {
   at_wait(4, [this] { broker_.silent = true; });
   Producer producer(*session_, clock_);

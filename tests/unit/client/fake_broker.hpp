@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -59,6 +60,9 @@ class FakeBroker {
   bool paused = false;
   bool knows_partials = false;   // but answers no watch
   bool loses_submitted = false;  // loses the next answer to a submit
+  std::optional<Error> refuses_hello, refuses_jobs;
+  std::string epoch = "e";
+  std::vector<EngineInfo> engines;  // that it names in its status
   bool greeted = false, lost = false;
   std::uint32_t connections = 0, waits = 0, resubmitted = 0;
   std::vector<std::uint32_t> timeouts_ms;  // of each wait
@@ -132,6 +136,10 @@ inline Message FakeBroker::submitted(const Submit& submit) {
     const std::string id = decode_job(body)->job.id;
     const auto known = jobs.find(id);
     resubmitted += known != jobs.end() ? 1 : 0;
+    if (refuses_jobs && known == jobs.end()) {
+      out.answers.push_back({.job = id, .error = refuses_jobs});
+      continue;
+    }
     SubmitAnswer one{.job = id, .known = known != jobs.end(), .error = {}};
     one.state = one.known && known->second ? JobState::completed : JobState::queued;
     out.answers.push_back(one);
@@ -148,6 +156,9 @@ inline Message FakeBroker::submitted(const Submit& submit) {
 
 inline void FakeBroker::receive(const Envelope& question) {
   if (std::holds_alternative<Hello>(question.message)) {
+    if (refuses_hello) {
+      return answer(question.id, Refused{*refuses_hello});
+    }
     greeted = true;
     Welcome welcome;
     welcome.doorbell = "fake://bell";
@@ -164,13 +175,15 @@ inline void FakeBroker::receive(const Envelope& question) {
       answer(question.id, std::move(out));
     }
   } else if (const auto* fetch = std::get_if<Fetch>(&question.message)) {
-    Data data{fetch->stream, "e", 1, entries.size(), {}};
+    Data data{fetch->stream, epoch, 1, entries.size(), {}};
     for (std::uint64_t i = fetch->from; i <= entries.size(); ++i) {
       data.entries.push_back(entries[i - 1]);
     }
     answer(question.id, std::move(data));
   } else if (std::holds_alternative<StatusRequest>(question.message) && answers_status) {
-    answer(question.id, StatusAnswer{});
+    StatusAnswer status;
+    status.engines = engines;
+    answer(question.id, std::move(status));
   } else if (const auto* change = std::get_if<ChangePause>(&question.message)) {
     answer(question.id, PauseChanged{std::exchange(paused, change->paused) != change->paused});
   } else if (const auto* moved = std::get_if<Acknowledge>(&question.message)) {

@@ -216,6 +216,27 @@ TEST(ParseLine, RefusesLinesThatAreNoJob) {
   expect_refused(R"({"url":"/v1/chat/completions","body":{"messages":[]}})", Code::empty_prompt);
 }
 
+TEST(ParseLine, RefusesBodiesThatMixTwoForms) {
+  expect_refused(chat(R"(,"prompt":"p")"), Code::invalid_value);
+  expect_refused(completion(R"(,"prompt":"p","messages":[])"), Code::invalid_value);
+  for (const char* name : {"id", "custom_id", "batch", "tokens", "task", "deadline_us"}) {
+    const std::string text = chat(std::string(",\"") + name + "\":1");
+    expect_refused(text, Code::invalid_value);
+    EXPECT_NE(parse(text).error.value_or(Error{}).message.find(name), std::string::npos);
+  }
+  const std::string twice =
+      R"({"url":"/v1/completions","n":2,"body":{"model":"m","prompt":"p","n":1}})";
+  expect_refused(twice, Code::invalid_value);
+  EXPECT_EQ(parse(twice).error.value_or(Error{}).message,
+            "the field \"n\" is beside body and inside it");
+}
+
+TEST(ParseLine, AsManyCandidatesAsChoicesChangeNothing) {
+  EXPECT_EQ(job_of(parse(completion(R"(,"prompt":"p","n":2,"best_of":2)"))).request.n, 2U);
+  EXPECT_TRUE(parse(completion(R"(,"prompt":"p","best_of":1)")).warnings.empty());
+  expect_refused(completion(R"(,"prompt":"p","n":1,"best_of":2)"), Code::unsupported_field);
+}
+
 TEST(ParseLine, TheTypeOfAWrongValueIsAPhrase) {
   const auto message = [](const std::string& line) {
     return parse(line).error.value_or(Error{}).message;

@@ -240,6 +240,34 @@ TEST(ResultLine, DuplicateIsAWarning) {
   EXPECT_EQ(warnings, (json{"field x", "line 2 has the same custom_id"}));
 }
 
+TEST(PartialLine, HasWhatIsNewAndLeavesOutEmptyParts) {
+  PartialEntry entry;
+  entry.job = "j";
+  entry.custom_id = "c";
+  entry.attempt = 2;
+  entry.partial.choice = 1;
+  entry.partial.first_token = 5;
+  entry.partial.tokens = {10, 11};
+  entry.partial.text = "h\"\n";
+  std::string line = partial_line("results", entry);
+  ASSERT_TRUE(line.ends_with('\n'));
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << "one line";
+  EXPECT_EQ(json::parse(line), json({{"object", "millrace.partial"},
+                                     {"stream", "results"},
+                                     {"job", "j"},
+                                     {"custom_id", "c"},
+                                     {"attempt", 2},
+                                     {"choice", 1},
+                                     {"first_token", 5},
+                                     {"token_ids", {10, 11}},
+                                     {"text", "h\"\n"}}));
+  entry.partial.reasoning = "because";
+  entry.partial.tool_calls = {"a()", "b()"};
+  const json full = json::parse(partial_line("results", entry));
+  EXPECT_EQ(full["reasoning"], "because");
+  EXPECT_EQ(full["tool_calls"], json({"a()", "b()"}));
+}
+
 TEST(ResultLine, BadLine) {
   ParsedLine parsed;
   parsed.number = 12;
