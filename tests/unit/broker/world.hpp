@@ -1,7 +1,9 @@
 #pragma once
 // A broker core over a memory ledger, with a clock that the test moves. It keeps the messages that
 // the broker sends to each peer until the test takes them.
+#include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,8 +77,8 @@ class World {
     if (requests_.empty()) return false;
     auto request = std::move(requests_.front());
     requests_.pop_front();
-    auto replies = ledger_->apply(request.operations, unix_us);
-    absorb(broker_->handle(Completed{request.ticket, std::move(*replies)}, now()));
+    auto replies = apply(request.operations);
+    absorb(broker_->handle(Completed{request.ticket, std::move(replies)}, now()));
     return true;
   }
   void advance_ms(std::int64_t ms) {
@@ -185,6 +187,8 @@ class World {
   Now now() const { return {mono_us, unix_us}; }
 
   bool hold_commits = false;
+  // Operations that the ledger refuses, as on a full disk.
+  std::function<bool(const Operation&)> refuses = [](const Operation&) { return false; };
   std::map<Peer, std::string> keys;  // of the connections; none: ""
   std::int64_t mono_us = 1'000'000, unix_us = 1'700'000'000'000'000;
   std::vector<Ring> rings;
@@ -192,6 +196,10 @@ class World {
   std::vector<std::string> hung;
 
  private:
+  std::vector<Result<Reply>> apply(const std::vector<Operation>& operations) {
+    if (std::ranges::none_of(operations, refuses)) return *ledger_->apply(operations, unix_us);
+    return std::vector<Result<Reply>>(operations.size(), fail(Code::disk_full, "no room"));
+  }
   void absorb(Actions actions) {
     for (auto& request : actions.ledger) requests_.push_back(std::move(request));
     for (auto& out : actions.messages) messages_[out.peer].push_back(std::move(out.envelope));
