@@ -351,7 +351,8 @@ void Broker::start_jobs(const std::string& tenant) {
     if (r == nullptr) {
       return out_.note(NoteLevel::error, "starting jobs failed: " + reply_error(reply).text());
     }
-    if (r->started > 0) dispatcher_.work_arrived(tenant);
+    if (r->suspects > 0) dispatcher_.suspects_arrived(tenant);
+    if (r->started > r->suspects) dispatcher_.work_arrived(tenant);
     if (r->more) start_jobs(tenant);
   });
 }

@@ -178,9 +178,14 @@ void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
   if (engine != nullptr) engine->asked_jobs = 0;
   auto* got = reply_as<ClaimReply>(reply);
   if (got == nullptr) {
-    // The next sweep raises the generations and so claims again.
+    // The next sweep raises the generations and so claims again: those of suspects, because it
+    // finds more of them than were counted.
     for (const auto& [tenant, generation] : search.tenants) {
-      if (engine != nullptr) engine->searched[tenant].work = queues_[tenant].work;
+      Queues& queues = queues_[tenant];
+      const bool jobs = search.from == ClaimFrom::jobs;
+      if (!jobs) queues.suspects_counted = 0;
+      if (engine == nullptr) continue;
+      engine->searched[tenant].of(search.from) = jobs ? queues.work : queues.suspects;
     }
     return out_.note(NoteLevel::error, "claiming jobs failed: " + reply_error(reply).text());
   }
@@ -212,10 +217,7 @@ void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* eng
       queues.ready = shared ? got.shares[i].ready : got.ready;
     }
     if (engine == nullptr || at_limit || !nothing) continue;
-    Engine::Searched& seen = engine->searched[tenant];
-    (search.from == ClaimFrom::jobs       ? seen.work
-     : search.from == ClaimFrom::suspects ? seen.suspects
-                                          : seen.groups) = generation;
+    engine->searched[tenant].of(search.from) = generation;
   }
 }
 

@@ -63,6 +63,9 @@ struct Engine {
   // What its claims found empty, by tenant: see Dispatcher.
   struct Searched {
     std::uint64_t work = 0, suspects = 0, groups = 0;
+    std::uint64_t& of(ClaimFrom from) {
+      return from == ClaimFrom::jobs ? work : from == ClaimFrom::suspects ? suspects : groups;
+    }
   };
   std::map<std::string, Searched> searched;
   std::string claimed_last;  // the tenant of its last claim

@@ -51,7 +51,8 @@ struct StartJobs {
   std::uint32_t max_jobs = 1000;
 };
 struct StartReply {
-  std::uint64_t started = 0;
+  std::uint64_t started = 0;   // jobs that are queued now
+  std::uint64_t suspects = 0;  // of these
   bool more = false;
 };
 

@@ -181,6 +181,12 @@ Result<Reply> LedgerRules::carry_out(const DropJobs& op) {
   return reply;
 }
 
+void LedgerRules::start(JobRecord& job, StartReply& reply) {
+  transitions_.start(job);
+  ++reply.started;
+  reply.suspects += job.suspicion.has_value();
+}
+
 Result<Reply> LedgerRules::carry_out(const StartJobs& op) {
   const std::uint64_t limit = std::uint64_t{op.max_jobs} + 1;
   auto ids = records_.starting_jobs(op.tenant, transitions_.now_us(), limit);
@@ -190,10 +196,9 @@ Result<Reply> LedgerRules::carry_out(const StartJobs& op) {
   for (const std::string& id : ids) {
     auto job = records_.find_job(op.tenant, id);
     if (!job) break;
-    transitions_.start(*job);
-    ++reply.started;
+    start(*job, reply);
   }
-  reply.more = bring_back_resumed(op.tenant, op.max_jobs, reply.started) || reply.more;
+  reply.more = bring_back_resumed(op.tenant, op.max_jobs, reply) || reply.more;
   return reply;
 }
 

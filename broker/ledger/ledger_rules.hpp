@@ -94,12 +94,14 @@ class LedgerRules {
   Claimed claim(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
   bool claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
   bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
+  std::vector<SuspectQueue> suspects_of(const std::string& tenant, bool paused_too);
   bool is_ready(const JobRecord& job);
   bool open_queues(Claim& claim);
   bool set_aside_if_paused(JobRecord& job);
+  void start(JobRecord& job, StartReply& reply);
   bool bring_back(const std::string& tenant, const std::string& batch, std::uint32_t max_jobs,
-                  std::uint64_t& queued);
-  bool bring_back_resumed(const std::string& tenant, std::uint32_t max_jobs, std::uint64_t& queued);
+                  StartReply& reply);
+  bool bring_back_resumed(const std::string& tenant, std::uint32_t max_jobs, StartReply& reply);
   Result<bool> change_pause(const std::string& tenant, const std::string& batch,
                             const std::string& model, bool paused);
   bool hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, ClaimReply& reply);

@@ -223,25 +223,22 @@ std::vector<QueuedJob> MemoryRecords::queued_jobs(const QueueKey& key, std::opti
   return out;
 }
 
-std::vector<SuspectQueue> MemoryRecords::suspect_queues(const std::string& tenant) {
-  std::map<std::tuple<std::string, std::string, bool>, SuspectQueue> found;
+std::vector<QueuedSuspects> MemoryRecords::suspect_queues(const std::string& tenant) {
+  std::map<std::tuple<std::string, std::string, bool, std::string>, SuspectQueue> found;
   for (auto it = queues_.lower_bound({tenant, 1, "", ""}); it != queues_.end(); ++it) {
     const auto& [whose, among, model, kv] = it->first;
     if (whose != tenant) break;
     const bool alone = runs_alone(among);
-    SuspectQueue& queue =
-        found
-            .try_emplace({model, kv, alone}, SuspectQueue{model, kv, alone, 0,
-                                                          std::numeric_limits<std::int64_t>::max()})
-            .first->second;
-    queue.jobs += it->second.size();
     for (const auto& [place, queued] : it->second) {
       const JobRecord& job = jobs_.at({tenant, queued.job});
-      if (job.suspicion) queue.oldest_us = std::min(queue.oldest_us, job.suspicion->since_us);
+      SuspectQueue& queue = found[{model, kv, alone, job.batch}];
+      const std::int64_t since_us = job.suspicion ? job.suspicion->since_us : 0;
+      const std::int64_t oldest_us = queue.jobs == 0 ? since_us : queue.oldest_us;
+      queue = {model, kv, alone, queue.jobs + 1, std::min(oldest_us, since_us)};
     }
   }
-  std::vector<SuspectQueue> out;
-  for (auto& [name, queue] : found) out.push_back(std::move(queue));
+  std::vector<QueuedSuspects> out;
+  for (auto& [name, queue] : found) out.push_back({std::move(queue), std::get<3>(name)});
   return out;
 }
 

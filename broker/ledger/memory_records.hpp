@@ -50,7 +50,7 @@ class MemoryRecords final : public Records {
   void dequeue(const JobRecord& job) override;
   std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
                                      std::size_t max_jobs) override;
-  std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override;
+  std::vector<QueuedSuspects> suspect_queues(const std::string& tenant) override;
   std::uint32_t next_among(const std::string& tenant, std::uint32_t after) override;
 
   void add_count(const std::string& tenant, const std::string& batch, JobState state,

@@ -59,28 +59,27 @@ bool LedgerRules::set_aside_if_paused(JobRecord& job) {
 
 // Queues jobs of the batch again. True: some remain.
 bool LedgerRules::bring_back(const std::string& tenant, const std::string& batch,
-                             std::uint32_t max_jobs, std::uint64_t& queued) {
+                             std::uint32_t max_jobs, StartReply& reply) {
   auto ids = records_.set_aside(tenant, batch, std::uint64_t{max_jobs} + 1);
   const bool more = ids.size() > max_jobs;
   if (more) ids.resize(max_jobs);
   for (const std::string& id : ids) {
     auto job = records_.find_job(tenant, id);
     if (!job) break;
-    transitions_.start(*job);
-    ++queued;
+    start(*job, reply);
   }
   return more;
 }
 
 // The same for the batches that are paused no more.
 bool LedgerRules::bring_back_resumed(const std::string& tenant, std::uint32_t max_jobs,
-                                     std::uint64_t& queued) {
+                                     StartReply& reply) {
   for (auto batch = records_.next_set_aside(tenant, ""); batch;
        batch = records_.next_set_aside(tenant, *batch)) {
     if (transitions_.is_paused(tenant, *batch)) continue;
-    const std::uint64_t before = queued;
-    if (bring_back(tenant, *batch, max_jobs, queued)) return true;
-    max_jobs -= static_cast<std::uint32_t>(queued - before);
+    const std::uint64_t before = reply.started;
+    if (bring_back(tenant, *batch, max_jobs, reply)) return true;
+    max_jobs -= static_cast<std::uint32_t>(reply.started - before);
   }
   return false;
 }
@@ -108,8 +107,8 @@ Result<Reply> LedgerRules::carry_out(const Pause& op) {
 Result<Reply> LedgerRules::carry_out(const Resume& op) {
   PauseReply reply;
   MILLRACE_ASSIGN(reply.changed, change_pause(op.tenant, op.batch, op.model, false));
-  std::uint64_t queued = 0;
-  if (!op.batch.empty()) reply.more = bring_back(op.tenant, op.batch, op.max_jobs, queued);
+  StartReply started;
+  if (!op.batch.empty()) reply.more = bring_back(op.tenant, op.batch, op.max_jobs, started);
   reply.ready = transitions_.ready_of(op.tenant);
   return reply;
 }

@@ -97,6 +97,11 @@ struct QueuedJob {
   std::uint64_t prefix = 0;
 };
 
+struct QueuedSuspects {
+  SuspectQueue queue;
+  std::string batch;
+};
+
 struct StreamRecord {
   std::uint64_t first = 1, high = 0;  // first number kept, last number written
   std::uint64_t oldest = 1;           // first number that is stored; those below `first` will go
@@ -201,7 +206,8 @@ class Records {
   // The next jobs of a queue whose place comes after `after`.
   virtual std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
                                              std::size_t max_jobs) = 0;
-  virtual std::vector<SuspectQueue> suspect_queues(const std::string& tenant) = 0;
+  // Queued suspects by model, KV policy, whether they run alone, and batch, in this order.
+  virtual std::vector<QueuedSuspects> suspect_queues(const std::string& tenant) = 0;
   // The smallest number, larger than `after`, among which queued jobs are suspected; 0: none.
   virtual std::uint32_t next_among(const std::string& tenant, std::uint32_t after) = 0;
 

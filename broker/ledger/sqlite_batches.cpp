@@ -53,12 +53,13 @@ void SqliteRecords::delete_counts(const std::string& tenant, const std::string& 
 
 // ---- suspects
 
-std::vector<SuspectQueue> SqliteRecords::suspect_queues(const std::string& tenant) {
-  std::vector<SuspectQueue> out;
+std::vector<QueuedSuspects> SqliteRecords::suspect_queues(const std::string& tenant) {
+  std::vector<QueuedSuspects> out;
   Statement& s = select_suspects_;
   for (bool row = s.run(tenant, smallest_group); row; row = s.next()) {
-    out.push_back({s.text(0), s.text(1), s.integer(2) != 0,
-                   static_cast<std::uint64_t>(s.integer(3)), s.integer(4)});
+    out.push_back({{s.text(0), s.text(1), s.integer(2) != 0,
+                    static_cast<std::uint64_t>(s.integer(3)), s.integer(4)},
+                   s.text(5)});
   }
   return out;
 }

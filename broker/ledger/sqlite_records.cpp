@@ -78,9 +78,9 @@ SqliteRecords::SqliteRecords(Database& database)
                          "(priority, sequence) > (?5, ?6) ORDER BY priority, sequence LIMIT ?7"),
       select_suspects_(
           database,
-          "SELECT q.model, q.kv, q.suspect < ?2, count(*), min(j.suspect_us) FROM queue "
+          "SELECT q.model, q.kv, q.suspect < ?2, count(*), min(j.suspect_us), j.batch FROM queue "
           "q CROSS JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE "
-          "q.tenant = ?1 AND q.suspect > 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"),
+          "q.tenant = ?1 AND q.suspect > 0 GROUP BY 1, 2, 3, 6 ORDER BY 1, 2, 3, 6"),
       select_among_(database,
                     "SELECT suspect FROM queue WHERE tenant = ?1 AND suspect > ?2 "
                     "ORDER BY suspect LIMIT 1"),

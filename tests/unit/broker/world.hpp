@@ -1,6 +1,7 @@
 #pragma once
 // A broker core over a memory ledger, with a clock that the test moves. It keeps the messages that
 // the broker sends to each peer until the test takes them.
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>

@@ -87,8 +87,8 @@ class ForwardingRecords : public Records {
                                      std::size_t max_jobs) override {
     return step() ? to_.queued_jobs(queue, after, max_jobs) : std::vector<QueuedJob>();
   }
-  std::vector<SuspectQueue> suspect_queues(const std::string& tenant) override {
-    return step() ? to_.suspect_queues(tenant) : std::vector<SuspectQueue>();
+  std::vector<QueuedSuspects> suspect_queues(const std::string& tenant) override {
+    return step() ? to_.suspect_queues(tenant) : std::vector<QueuedSuspects>();
   }
 
   std::uint32_t next_among(const std::string& tenant, std::uint32_t after) override {

@@ -238,9 +238,9 @@ TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
   }
   // This one reads and sorts the suspects, but nothing else of the queue.
   const std::string suspects = plan(
-      "SELECT q.model, q.kv, q.suspect < ?2, count(*), min(j.suspect_us) FROM queue q CROSS JOIN "
-      "jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND q.suspect > 0 "
-      "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
+      "SELECT q.model, q.kv, q.suspect < ?2, count(*), min(j.suspect_us), j.batch FROM queue q "
+      "CROSS JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job WHERE q.tenant = ?1 AND "
+      "q.suspect > 0 GROUP BY 1, 2, 3, 6 ORDER BY 1, 2, 3, 6");
   EXPECT_NE(suspects.find("SEARCH q USING PRIMARY KEY (tenant=? AND suspect>?)"), std::string::npos)
       << suspects;
   EXPECT_EQ(suspects.find("SCAN"), std::string::npos) << suspects;
