@@ -122,17 +122,29 @@ void SqliteCheckpoints::serve() {
   }
 }
 
+Status SqliteCheckpoints::wait_for_copier() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !running_; });
+  const auto ended = std::exchange(ended_, std::nullopt);
+  return ended ? note(*ended) : Status();
+}
+
+Status SqliteCheckpoints::empty_log() {
+  paced_.hurry(true);
+  MILLRACE_TRY(wait_for_copier());
+  return copy_between_commits(SQLITE_CHECKPOINT_TRUNCATE);
+}
+
 Status SqliteCheckpoints::step(bool resting) {
   const int enough = static_cast<int>(options_.pages);
   peak_pages_ = std::max(peak_pages_, log_pages_);
   const bool too_long = static_cast<std::uint64_t>(peak_pages_) * page_bytes > options_.log_bytes;
   paced_.hurry(too_long || log_pages_ - copied_pages_ > 2 * enough);
-  {
-    std::unique_lock lock(mutex_);
-    if (running_ && !too_long) return {};
-    changed_.wait(lock, [this] { return !running_; });
-    if (const auto ended = std::exchange(ended_, std::nullopt)) MILLRACE_TRY(note(*ended));
+  if (!too_long) {
+    const std::lock_guard lock(mutex_);
+    if (running_) return {};
   }
+  MILLRACE_TRY(wait_for_copier());
   // A commit after a complete checkpoint starts the log again from its beginning.
   if (log_pages_ < copied_pages_) copied_pages_ = 0;
   const int waiting = log_pages_ - copied_pages_;

@@ -47,6 +47,9 @@ class SqliteCheckpoints {
   // a small rest is copied, too. Errors: those of the database, also of a checkpoint that ended
   // since the last call. A disk without room for a checkpoint is no error: the log keeps its pages.
   Status step(bool resting);
+  // Copies the whole log and truncates it, for the space that it takes on a full disk. Call it
+  // between commits. Errors: as `step`.
+  Status empty_log();
 
  private:
   struct Ended {
@@ -57,6 +60,7 @@ class SqliteCheckpoints {
   Ended copy(Database& by, int mode);
   Ended copy_and_sync();
   Status note(const Ended& ended);
+  Status wait_for_copier();
   Status copy_between_commits(int mode);
   Status copy_beside_commits();
   void serve();

@@ -124,7 +124,7 @@ Status SqliteStore::roll_back() {
 
 Status SqliteStore::release_reserve() {
   MILLRACE_TRY(reserve_.release());
-  return {};
+  return records_ ? checkpoints_.empty_log() : Status();  // none: it is not open yet
 }
 
 Status SqliteStore::idle() {

@@ -34,7 +34,7 @@ class LedgerStore {
 
   // Ok when `bytes` of new work may be accepted. Error: disk_full when they may not.
   virtual Status room_for(std::uint64_t) { return {}; }
-  // Gives the space that is kept for results to the next transaction.
+  // Gives the space that is kept for results, and what can be spared, to the next transaction.
   virtual Status release_reserve() { return {}; }
   // Carries out one step of a backup, between transactions; short. The errors do not end the
   // ledger.
