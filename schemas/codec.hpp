@@ -33,11 +33,6 @@ std::optional<std::string> peek_batch(std::string_view result_body);
 std::string_view kind_name(const Message& message);  // "submit"
 std::string_view wire_name(JobState state);          // "queued", as messages write it
 std::string_view wire_name(FinishReason reason);
-std::string_view wire_name(Task task);
-std::string_view wire_name(LogprobMode mode);
-std::string_view wire_name(PenaltyScope scope);
-std::string_view wire_name(MarkedPart part);
-std::string_view wire_name(Role role);
 
 // Writes a job map with the fields that differ from their defaults.
 std::string encode_job(const Job& job);

@@ -127,20 +127,5 @@ std::string_view wire_name(JobState state) {
 std::string_view wire_name(FinishReason reason) {
   return wire::to_name(reason);
 }
-std::string_view wire_name(Task task) {
-  return wire::to_name(task);
-}
-std::string_view wire_name(LogprobMode mode) {
-  return wire::to_name(mode);
-}
-std::string_view wire_name(PenaltyScope scope) {
-  return wire::to_name(scope);
-}
-std::string_view wire_name(MarkedPart part) {
-  return wire::to_name(part);
-}
-std::string_view wire_name(Role role) {
-  return wire::to_name(role);
-}
 
 }  // namespace millrace

@@ -55,10 +55,6 @@ void Packer::binary(std::string_view v) {
   pack(bytes_, [&](auto& p) { p.pack_bin(size); });
   bytes_.append(v);
 }
-void Packer::strings(const std::vector<std::string>& v) {
-  array(v.size());
-  for (const std::string& s : v) value(s);
-}
 void Packer::dictionary(const std::map<std::string, std::string>& v) {
   map(v.size());
   for (const auto& [key, text] : v) {

@@ -29,7 +29,6 @@ class Packer {
   void value(const char* v) { value(std::string_view(v)); }
   void raw(std::string_view bytes) { bytes_.append(bytes); }  // msgpack made elsewhere
   void binary(std::string_view v);
-  void strings(const std::vector<std::string>& v);
   void dictionary(const std::map<std::string, std::string>& v);
   // 32-bit words, little-endian: token ids and logprobs.
   template <class Word>

@@ -1,6 +1,5 @@
 #include "schemas/base/net/monitor.hpp"
 
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <zmq.hpp>
@@ -51,12 +50,6 @@ std::string detail_of(std::uint16_t event, std::uint32_t value) {
 }
 
 }  // namespace
-
-std::string_view name(ConnectionEvent::Kind kind) {
-  constexpr std::array<std::string_view, 7> names = {
-      "connected", "retrying", "accepted", "ready", "disconnected", "handshake failed", "other"};
-  return names[static_cast<std::size_t>(kind)];
-}
 
 std::optional<Error> key_refusal(const ConnectionEvent& event) {
   if (event.kind != ConnectionEvent::Kind::handshake_failed) return std::nullopt;

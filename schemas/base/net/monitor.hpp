@@ -3,7 +3,6 @@
 // arrives. Thread safety: belongs to the thread that owns the socket.
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "schemas/base/net/socket.hpp"
 
@@ -25,7 +24,6 @@ struct ConnectionEvent {
   bool key_refused = false;
   bool keys_mismatch = false;  // one side uses keys and the other does not
 };
-std::string_view name(ConnectionEvent::Kind kind);
 // For a connecting socket: the error where the other side refused this side's key, or one side uses
 // keys and the other does not. ZeroMQ gives up then, so the caller must not wait.
 std::optional<Error> key_refusal(const ConnectionEvent& event);

@@ -72,8 +72,5 @@ Result<bool> Poller::wait(std::int64_t timeout_ms) {
 bool Poller::readable(std::size_t place) const {
   return (items_->list[place].revents & (ZMQ_POLLIN | ZMQ_POLLERR)) != 0;
 }
-bool Poller::writable(std::size_t place) const {
-  return (items_->list[place].revents & ZMQ_POLLOUT) != 0;
-}
 
 }  // namespace millrace::net

@@ -32,8 +32,7 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Each returns the place that readable() and writable() take. What is added must outlive the
-  // Poller.
+  // Each returns the place that readable() takes. What is added must outlive the Poller.
   std::size_t add(const Socket& socket);
   std::size_t add(int descriptor);
   std::size_t add(const Waker& waker) { return add(waker.descriptor()); }
@@ -44,7 +43,6 @@ class Poller {
   // True: something is ready. False: the time has passed, or a signal came. -1 waits for ever.
   Result<bool> wait(std::int64_t timeout_ms);
   bool readable(std::size_t place) const;
-  bool writable(std::size_t place) const;
 
  private:
   struct Items;

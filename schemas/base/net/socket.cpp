@@ -187,9 +187,6 @@ Status Socket::connect(const std::string& endpoint) {
   MILLRACE_TRY(check_port(endpoint, false));
   return attempt("cannot connect to " + endpoint, [&] { handle_->connect(endpoint); });
 }
-Status Socket::disconnect(const std::string& endpoint) {
-  return attempt("cannot disconnect from " + endpoint, [&] { handle_->disconnect(endpoint); });
-}
 
 Result<std::string> Socket::last_endpoint() const {
   std::string endpoint;
