@@ -96,8 +96,8 @@ class Socket {
   Status bind(const std::string& endpoint);
   Status unbind(const std::string& endpoint);
   Status connect(const std::string& endpoint);  // reconnects by itself after a loss
-  Result<std::string> last_endpoint() const;  // of the last bind, with its actual port
-  Status subscribe(std::string_view prefix);  // SUB; XPUB: the last peer that was received from
+  Result<std::string> last_endpoint() const;    // of the last bind, with its actual port
+  Status subscribe(std::string_view prefix);    // SUB; XPUB: the last peer that was received from
   Status unsubscribe(std::string_view prefix);
 
   Status send(std::initializer_list<std::string_view> frames);
