@@ -2,7 +2,12 @@
 // How fast an engine ends its jobs: in tokens of their cost (job_cost.hpp) for each second in which
 // it holds some. It counts over the last ends, two to four times as many as the engine holds at
 // once, so that jobs which begin and end together count as what they are, whether they take
-// seconds or hours. Time comes in with the calls. Thread safety: none.
+// seconds or hours. Time comes in with the calls.
+//
+// After a restart of the broker it begins anew. The costs of the leases that were live are read
+// from the jobs' records, so their ends count like any others, in the time since the restart. Not
+// counted is the end of a job whose cost is not known: one that another broker handed out. Thread
+// safety: none.
 #include <algorithm>
 #include <cstdint>
 
@@ -16,7 +21,8 @@ class EngineSpeed {
     now_.most_leases = std::max(now_.most_leases, leases);
     last_us_ = mono_us;
   }
-  void ended(std::uint64_t cost_tokens) {
+  void ended(std::uint64_t cost_tokens) {  // 0: not known
+    if (cost_tokens == 0) return;
     now_.tokens += cost_tokens;
     if (++now_.ends < std::max(fewest_ends, 2 * now_.most_leases)) return;
     before_ = now_;

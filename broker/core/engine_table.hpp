@@ -29,7 +29,7 @@ struct HeldLease {
   bool cancelled = false;         // the engine was told that the job is cancelled
   std::int64_t seen_us = 0;       // time of the hand-out, or of the last heartbeat that listed it
   bool listed = false;            // the last heartbeat listed it
-  std::uint64_t cost_tokens = 0;  // 0: handed out before a restart
+  std::uint64_t cost_tokens = 0;  // 0: not known, as it was handed out by another broker
 };
 
 struct Engine {

@@ -168,6 +168,7 @@ void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const Ren
     HeldLease held;
     held.listed = true;
     held.seen_us = out_.now().mono_us;
+    engine.speed.pass_time(out_.now().mono_us, engine.leases.size());
     table_.hold(engine, lease, std::move(held));
   }
 }

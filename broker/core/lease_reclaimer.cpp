@@ -46,6 +46,7 @@ void LeaseReclaimer::recover(std::function<void()> then) {
       auto& engine = engines_.add(lease.engine);
       engine.name = lease.engine;
       engine.heard_us = engine.progress_us = out_.now().mono_us;
+      engine.speed.pass_time(out_.now().mono_us, 0);  // its time counts from here
       engines_.hold(engine, lease.lease, std::move(held));
     }
     std::vector<LapsedLease> kept;
@@ -63,7 +64,8 @@ void LeaseReclaimer::recover(std::function<void()> then) {
   });
 }
 
-// Reads the facts of these jobs that the broker adds to their partials.
+// Reads what the broker knows of the jobs that it hands out: what it adds to their partials, and
+// what they cost, which measures their engine's speed.
 void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::function<void()> then) {
   std::vector<Operation> operations;
   operations.reserve(leases.size());
@@ -74,12 +76,15 @@ void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::functio
                const auto* job = reply_as<GetJobReply>(replies[i]);
                Engine* engine = engines_.holder(leases[i].lease);
                if (job == nullptr || engine == nullptr) continue;
-               auto& held = engine->leases[leases[i].lease];
+               HeldLease held = engine->leases[leases[i].lease];
+               held.cost_tokens = job->cost_tokens;
+               held.prefix = job->prefix;
                held.custom_id = job->custom_id;
                held.suspect = job->suspect;
                held.stream = job->stream;
                held.attempt = job->attempts;
                held.cancelled = job->cancel_requested;
+               engines_.hold(*engine, leases[i].lease, std::move(held));
              }
              then();
            });

@@ -265,7 +265,8 @@ struct GetJobReply {
   std::uint32_t among = 0;     // how many jobs are suspected together with it, itself included
   std::uint64_t incident = 0;  // the deaths for which it is suspected; 0: it is no suspect
   std::string stream, batch, custom_id, model, kv;
-  std::uint64_t number = 0;  // of its result; 0: none yet
+  std::uint64_t number = 0;                   // of its result; 0: none yet
+  std::uint64_t cost_tokens = 1, prefix = 0;  // as in SubmitJob
   std::int64_t submitted_us = 0;
   std::optional<std::int64_t> start_us;  // it waits for this time
   PausedBy paused = PausedBy::nothing;   // while it is queued

@@ -170,6 +170,8 @@ Result<Reply> LedgerRules::carry_out(const GetJob& op) {
   reply.kv = job->kv;
   reply.custom_id = job->custom_id;
   reply.number = job->number;
+  reply.cost_tokens = job->cost_tokens;
+  reply.prefix = job->prefix;
   reply.submitted_us = job->submitted_us;
   if (job->start_us != until_resumed) reply.start_us = job->start_us;
   reply.paused = transitions_.paused_by(*job);

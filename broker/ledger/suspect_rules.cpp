@@ -4,6 +4,12 @@
 //   64 jobs under way, one of them ends its engine each time:
 //   deaths with 64, 32, 16, 8, 4 and 2 suspects, then 2 alone: at most 2 + log2 64 = 8
 //
+// Two things add deaths to these, and both depend on time. A job that its engine called waiting is
+// excused for its first two hand-outs (excused_hand_outs), also where it killed the engine before
+// that could tell that it began. And a killer that died beside the suspects of another is of that
+// one's incident: when the other is found first, it is a normal job again and begins anew. So the
+// i-th killer to be found costs at most 2 + i x (2 + log2 n) deaths, n being what an engine holds.
+//
 // Other jobs may share the engine with a group, so that no row stays empty. They share its risk as
 // well: a death makes them suspects of the same incident, which run after the narrower groups.
 #include <algorithm>

@@ -55,6 +55,14 @@ class TwoEngines {
   void pause(const std::string& batch) {
     world_.say(World::client("c"), ChangePause{batch, {}, false, true}, 8);
   }
+  void restart_broker() {
+    fast_->receive();
+    slow_->receive();
+    world_.restart();
+    world_.join_client("c");
+    fast_->join_again();
+    slow_->join_again();
+  }
   std::int64_t now_us() const { return world_.unix_us; }
   void rest(int steps) {
     for (int i = 0; i < steps; ++i) step();
@@ -155,6 +163,21 @@ TEST(Speed, AShortQueueGoesToTheFastEngineBesideJobsThatWait) {
       << "that start in an hour";
 }
 
+// What a restarted broker finds leased costs what it did.
+TEST(Speed, LeasesFromBeforeARestartAreCounted) {
+  constexpr std::uint32_t each = 40;
+  TwoEngines engines;
+  std::vector<Body> bodies;
+  for (int i = 0; i < 48; ++i) bodies.push_back(job_of("before" + std::to_string(i), each + 8));
+  engines.submit(std::move(bodies));
+  engines.restart_broker();
+  engines.rest(2'000);
+  engines.run(1, each);  // so that the restarted broker knows how much is queued
+  engines.rest(1'000);
+  const int steps = engines.run(60, each);
+  EXPECT_LE(steps, 5 * int(each)) << "one wave takes ten on the slow engine";
+}
+
 TEST(Speed, TheSlowEngineTakesOverWhenTheFastOneLeaves) {
   World world;
   StubEngine slow(world, rows, "slow");
@@ -209,6 +232,17 @@ TEST(SpeedShare, AJobTakesItsTimeHoweverFewRunBesideIt) {
   EXPECT_EQ(jobs_by_speed(load(10, 0, true, 10), fast, 20, 5, 100), 0u) << "5 s here, 1 s there";
   const EngineLoad equal[] = {load(100, 45, true, 10)};
   EXPECT_EQ(jobs_by_speed(load(100, 0, true, 10), equal, 1, 5, 100), 1u);
+}
+
+TEST(EngineSpeed, LeavesOutEndsOfUnknownCost) {
+  EngineSpeed speed;
+  speed.pass_time(1'000'000, 0);
+  speed.pass_time(3'000'000, 2);
+  speed.ended(0);
+  EXPECT_EQ(speed.tokens_per_job(), 0);
+  speed.ended(100);
+  EXPECT_EQ(speed.tokens_per_job(), 100);
+  EXPECT_EQ(speed.tokens_per_second(), 50);
 }
 
 TEST(EngineSpeed, CountsTheTimeInWhichJobsAreHeld) {

@@ -33,10 +33,7 @@ class StubEngine {
   }
   // Makes a step. Returns the jobs that ended.
   std::vector<std::string> step() {
-    for (const Lease& lease : world_.leases(name_)) {
-      const auto tokens = decode_job(lease.body)->job.request.max_tokens.value_or(1);
-      held_.push_back({lease.lease, lease.job, tokens});
-    }
+    receive();
     std::vector<std::string> ended;
     Ends ends;
     for (std::size_t i = 0; i < std::min<std::size_t>(rows_, held_.size()); ++i) {
@@ -50,6 +47,16 @@ class StubEngine {
     const auto held = static_cast<std::uint32_t>(held_.size());
     world_.say(World::engine(name_), Ready{rows_ + rows_ / 2 - held});
     return ended;
+  }
+  void receive() {  // what was sent to it
+    for (const Lease& lease : world_.leases(name_)) {
+      const auto tokens = decode_job(lease.body)->job.request.max_tokens.value_or(1);
+      held_.push_back({lease.lease, lease.job, tokens});
+    }
+  }
+  void join_again() {  // a broker that was restarted
+    world_.join_engine(name_);
+    beat();
   }
   void beat() {
     Heartbeat beat;
