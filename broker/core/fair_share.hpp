@@ -8,9 +8,8 @@
 //   - one with weight w gets w of W tokens, where W is the sum of the weights; over any time it
 //     differs from that by at most one turn and the cost of one job of each tenant. Claims of
 //     several engines at the same moment may add a turn for each engine;
-//   - one that owes nothing waits for one turn of each other tenant at most, which is
-//   quantum_tokens
-//     x its weight and the cost of one job.
+//   - one that owes nothing waits for one turn of each other tenant at most, which is its weight
+//     times quantum_tokens, and the cost of one job.
 // A turn ends with a whole job, so a tenant may take more than its turn had, and owes the rest:
 // less than the cost of one job, for each engine whose claim is under way at that moment. It pays
 // first: with a debt of D tokens and weight w it waits until the others have taken D x (W - w) / w
