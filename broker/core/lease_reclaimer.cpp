@@ -217,7 +217,10 @@ void LeaseReclaimer::find_lapsed() {
   find.now_us = out_.now().unix_us;
   out_.ask_one(std::move(find), [this](Result<Reply> reply) {
     const auto* found = reply_as<FindLapsedReply>(reply);
-    if (found == nullptr) return;
+    if (found == nullptr) {
+      return out_.note(NoteLevel::error,
+                       "finding lapsed leases failed: " + reply_error(reply).text());
+    }
     std::map<std::string, std::vector<LeaseId>> by_engine;
     for (const auto& lease : found->leases) {
       if (!leaving(lease.lease)) by_engine[lease.engine].push_back(lease.lease);

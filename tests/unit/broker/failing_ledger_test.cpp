@@ -165,6 +165,23 @@ TEST(FailingLedger, ABrokerThatCouldNotReadItsStateStartsAndLearnsIt) {
   EXPECT_EQ(world.leases("e").at(0).job, "b");
 }
 
+TEST(FailingLedger, LapsedLeasesThatCannotBeFoundAreFoundLater) {
+  CoreConfig config;
+  config.lease_ms = 5'000;
+  World world(config);
+  world.join_engine("e", 1);
+  world.submit({job_body("a")});
+  ASSERT_EQ(world.leases("e").size(), 1u);
+  world.restart();
+  refuse<FindLapsed>(world);
+  world.advance_ms(12'000);
+  EXPECT_GE(notes(world, NoteLevel::error, "finding lapsed leases failed: "), 1);
+  EXPECT_EQ(world.job("a").state, JobState::leased);
+  world.instead = nullptr;
+  world.advance_ms(12'000);
+  EXPECT_EQ(world.job("a").state, JobState::queued);
+}
+
 // The renewal tells the broker that the lease is the engine's. So it counts among those that it
 // holds, and a death blames it.
 TEST(FailingLedger, ALeaseThatWasNotReadAtTheStartBecomesASuspectIfItsEngineDies) {
