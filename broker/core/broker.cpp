@@ -48,7 +48,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](Start&) { start(); },
                  [this](Received& e) { received(std::move(e)); },
                  [this](Malformed& e) { malformed(std::move(e)); },
-                 [this](PeerGone& e) { peer_gone(e.peer); },
+                 [this](PeerGone& e) { peer_gone(e); },
                  [this](Stalled& e) { readers_.stalled(e.peer, e.on); },
                  [this](Completed& e) { out_.complete(std::move(e)); },
                  [this](Tick&) { tick(); },
@@ -267,7 +267,13 @@ void Broker::malformed(Malformed event) {
   out_.refuse(event.peer, event.id, std::move(event.error));
 }
 
-void Broker::peer_gone(const Peer& peer) {
+void Broker::peer_gone(const PeerGone& gone) {
+  const Peer& peer = gone.peer;
+  if (const Session* session = gone.unread ? sessions_.find(peer) : nullptr) {
+    out_.note(NoteLevel::warning,
+              "the client " + session->name + " of tenant " + session->tenant +
+                  " does not read its answers: its session ends, its waiting answers are dropped");
+  }
   // An engine may come back on another connection: its leases stay live until they lapse.
   if (peer.endpoint == Endpoint::engine) table_.disconnect(peer);
   sessions_.close(peer);

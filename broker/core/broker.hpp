@@ -71,7 +71,7 @@ class Broker {
   void goodbye(const Peer& peer);
   void replace_grants(const std::vector<Grant>& grants);
   void malformed(Malformed event);
-  void peer_gone(const Peer& peer);
+  void peer_gone(const PeerGone& gone);
   void tick();
   void sweep();
   void count_queues(std::function<void(const std::vector<TenantInfo>&)> then);

@@ -49,8 +49,9 @@ struct Malformed {  // a frame that did not decode
   Error error;
   std::string key{};  // as in Received
 };
-struct PeerGone {  // the peer cannot be reached, or does not read its answers
+struct PeerGone {  // the peer cannot be reached
   Peer peer;
+  bool unread = false;  // it does not read its answers, and those that waited for it were dropped
 };
 struct Stalled {  // answers to this client wait because it does not read; or no longer
   Peer peer;

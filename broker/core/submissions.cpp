@@ -20,11 +20,6 @@ struct Item {
   std::string custom_id;
 };
 
-// Whether this refusal ends when the disk or the queue has room again.
-bool lacks_room(Code code) {
-  return code == Code::disk_full || code == Code::overloaded;
-}
-
 Status check_queue_fields(const Job& job) {
   if (job.stream.empty()) {
     return fail(Code::invalid_value, "stream: the name is empty",
@@ -59,8 +54,10 @@ struct Submissions::Pending {
   std::uint64_t bytes = 0;
   std::vector<Item> items;
   std::vector<SubmitAnswer> answers;
+  bool kept = false;  // it has waited for room
 
   bool pushed() const { return asker.peer.endpoint == Endpoint::push; }
+  std::string account() const { return pushed() ? PendingJobs::push_account : asker.tenant; }
   void refuse(std::size_t i, Error error) {
     answers[i].error = std::move(error);
     answers[i].waits.clear();
@@ -132,10 +129,11 @@ void Submissions::submit(const Asker& asker, Submit submit) {
              std::to_string(limits::jobs_per_submit),
          "send them in several messages"});
   }
-  if (!has_room()) {
+  if (!jobs_.has_room(tenant)) {
     return out_.refuse(
         peer, id,
-        {Code::overloaded, std::to_string(jobs_) + " jobs already wait for their commit",
+        {Code::overloaded,
+         std::to_string(jobs_.jobs(tenant)) + " of your jobs already wait for their commit",
          "wait a little and send the message again", limits::retry_commit_ms});
   }
   if (!sessions_.begin(peer, id)) return;
@@ -175,8 +173,7 @@ void Submissions::begin(const Asker& asker, Submit submit) {
     pending->answers[i].waits = last.waits;
     pending->items[i] = std::move(*item);
   }
-  jobs_ += pending->items.size();
-  bytes_ += pending->bytes;
+  jobs_.add(pending->account(), pending->items.size(), pending->bytes);
   ask_known(pending);
 }
 
@@ -223,11 +220,11 @@ void Submissions::keep_or_answer(const std::shared_ptr<Pending>& pending) {
   const bool waits = std::any_of(pending->items.begin(), pending->items.end(),
                                  [](const Item& item) { return item.operation.has_value(); });
   if (!pending->pushed() || !waits || draining_) return answer(*pending);
-  if (kept_.empty()) {
-    kept_us_ = out_.now().mono_us;
-    out_.note(NoteLevel::warning, "there is no room for pushed jobs: they wait in their socket");
-  }
+  if (kept_.empty()) kept_us_ = out_.now().mono_us;
   kept_.push_back(pending);
+  if (std::exchange(pending->kept, true)) return;
+  if (++waiting_ > 1) return;
+  out_.note(NoteLevel::warning, "there is no room for pushed jobs: they wait in their socket");
 }
 
 void Submissions::tick() {
@@ -256,29 +253,43 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       answer.error = reply_error(replies[k]);
     }
     if (answer.error || answer.state != JobState::queued) answer.waits.clear();
-    if (answer.error && lacks_room(answer.error->code)) full = &*answer.error;
-    if (!answer.error || !lacks_room(answer.error->code)) {
-      pending.items[asked[k]].operation.reset();
-    }
+    const bool no_room = answer.error && (answer.error->code == Code::disk_full ||
+                                          answer.error->code == Code::overloaded);
+    if (no_room) full = &*answer.error;
+    if (!no_room || !keeps(pending, answer.error->code)) pending.items[asked[k]].operation.reset();
   }
-  tell_room(full, queued > 0);
+  tell_room(pending.asker.tenant, full, queued > 0);
   if (ready > 0) on_ready_(pending.asker.tenant, ready);
 }
 
-// Logs that there is no room, and that there is again: not each refusal.
-void Submissions::tell_room(const Error* full, bool stored) {
-  if (full != nullptr) {
-    if (std::exchange(full_, full->code) != full->code) {
+// Whether a job that was refused for want of room waits for it.
+bool Submissions::keeps(const Pending& pending, Code refusal) const {
+  return pending.pushed() && (refusal == Code::disk_full || !config_.grants);
+}
+
+// Logs that there is no room on the disk, and that there is again; and that a tenant is at its
+// limit, once an hour: it may reach it many times a second. Not each refusal.
+void Submissions::tell_room(const std::string& tenant, const Error* full, bool stored) {
+  if (full == nullptr) {
+    if (stored && std::exchange(disk_full_, false)) {
+      out_.note(NoteLevel::info, "new jobs are taken again");
+    }
+  } else if (full->code == Code::disk_full) {
+    if (!std::exchange(disk_full_, true)) {
       out_.note(NoteLevel::warning, "new jobs are refused: " + full->text());
     }
-  } else if (stored && std::exchange(full_, std::nullopt)) {
-    out_.note(NoteLevel::info, "new jobs are taken again");
+  } else {
+    const std::int64_t now_us = out_.now().mono_us;
+    const auto [told, first] = told_full_us_.try_emplace(tenant, now_us);
+    if (!first && now_us - told->second < tell_again_us) return;
+    told->second = now_us;
+    out_.note(NoteLevel::warning, "new jobs of tenant " + tenant + " are refused: " + full->text());
   }
 }
 
 void Submissions::answer(Pending& pending) {
-  jobs_ -= pending.items.size();
-  bytes_ -= pending.bytes;
+  jobs_.remove(pending.account(), pending.items.size(), pending.bytes);
+  waiting_ -= pending.kept;
   for (const auto& answer : pending.answers) {
     if (answer.error) ++out_.counters().refused_jobs;
   }
@@ -296,11 +307,12 @@ void Submissions::answer(Pending& pending) {
 void Submissions::reject(const std::string& tenant, const std::string& job,
                          const std::string& custom_id, Error error) {
   const auto text = error.text();
-  ++jobs_;  // rejections count until their commit, so that many of them make producers wait
+  // Rejections count until their commit, so that many of them make producers wait.
+  jobs_.add(PendingJobs::push_account, 1, 0);
   Append append{tenant, rejected_stream, job,
                 published_refusal(job, custom_id, std::move(error), out_.now().unix_us)};
   out_.ask_one(std::move(append), [this, text](Result<Reply> reply) {
-    --jobs_;
+    jobs_.remove(PendingJobs::push_account, 1, 0);
     if (const auto* r = reply_as<FinishReply>(reply)) {
       ++out_.counters().rejected;
       return doorbell_.written(*r);

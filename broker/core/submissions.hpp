@@ -3,11 +3,13 @@
 // it only after the commit that holds it. Jobs from the client endpoint get an answer each. The
 // push endpoint is one-way: a refused job is written to the stream `rejected` instead. Pushed jobs
 // for which there is no room (a full disk or queue) are kept and tried again; meanwhile no more are
-// read from their socket, so that their producers wait. Thread safety: none.
+// read from their socket, so that their producers wait. Where there are keys, all tenants push
+// through this socket: there a job beyond its tenant's own limit is rejected, and holds up nobody.
+// Thread safety: none.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "broker/core/engine_table.hpp"
 #include "broker/core/models.hpp"
 #include "broker/core/outbox.hpp"
+#include "broker/core/pending_jobs.hpp"
 #include "broker/core/sessions.hpp"
 
 namespace millrace::broker {
@@ -36,20 +39,19 @@ class Submissions {
         models_(models),
         engines_(engines),
         doorbell_(doorbell),
-        on_ready_(std::move(on_ready)) {}
+        on_ready_(std::move(on_ready)),
+        jobs_(config) {}
 
   // Answers with Submitted after the commit, or with Refused: limit_exceeded, overloaded.
   void submit(const Asker& asker, Submit submit);
   void push(const std::string& tenant, Submit submit);
   void reject(const std::string& tenant, const std::string& job, const std::string& custom_id,
               Error error);
-  // False while the jobs that wait for their commit have reached their limit.
-  bool has_room() const { return jobs_ < config_.pending_jobs && bytes_ < config_.pending_bytes; }
   // False: leave pushed jobs in their socket, so that their producers have to wait.
-  bool takes_push() const { return has_room() && kept_.empty(); }
+  bool takes_push() const { return waiting_ == 0 && jobs_.has_room(PendingJobs::push_account); }
   void tick();   // tries the kept jobs again
   void drain();  // writes the kept jobs to `rejected`
-  bool idle() const { return jobs_ == 0; }
+  bool idle() const { return jobs_.none(); }
 
  private:
   struct Pending;  // one message
@@ -57,11 +59,13 @@ class Submissions {
   void ask_known(const std::shared_ptr<Pending>& pending);
   void store(const std::shared_ptr<Pending>& pending);
   void stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies);
-  void tell_room(const Error* full, bool stored);
+  bool keeps(const Pending& pending, Code refusal) const;
+  void tell_room(const std::string& tenant, const Error* full, bool stored);
   void answer(Pending& pending);
   void keep_or_answer(const std::shared_ptr<Pending>& pending);
 
   static constexpr std::int64_t try_again_us = 1'000'000;
+  static constexpr std::int64_t tell_again_us = 3'600'000'000;
 
   Outbox& out_;
   const CoreConfig& config_;
@@ -70,11 +74,13 @@ class Submissions {
   const EngineTable& engines_;
   Doorbell& doorbell_;
   std::function<void(const std::string& tenant, std::uint64_t jobs)> on_ready_;
-  std::uint64_t jobs_ = 0, bytes_ = 0;  // of messages that are not yet answered, and rejections
-  std::vector<std::shared_ptr<Pending>> kept_;
-  std::int64_t kept_us_ = 0;  // when the first of them was kept
+  PendingJobs jobs_;  // of messages that are not yet answered, and rejections
+  std::vector<std::shared_ptr<Pending>> kept_;  // to be tried again
+  std::size_t waiting_ = 0;                     // messages that were kept and are not yet answered
+  std::int64_t kept_us_ = 0;                    // when the first of kept_ was kept
   bool draining_ = false;
-  std::optional<Code> full_;  // why the last job was refused, while there is no room
+  bool disk_full_ = false;                            // the last jobs were refused for it
+  std::map<std::string, std::int64_t> told_full_us_;  // when the log told of a tenant's limit
 };
 
 }  // namespace millrace::broker

@@ -12,15 +12,15 @@ constexpr std::int64_t least_pause_us = 1'000, most_pause_us = 100'000;
 
 }  // namespace
 
-bool Backlog::add(const std::string& route, std::string frame, std::int64_t now_us) {
+std::vector<std::string> Backlog::add(const std::string& route, std::string frame,
+                                      std::int64_t now_us) {
   const auto peer = peers_.try_emplace(route).first;
   Waiting& waiting = peer->second;
   const bool first = waiting.frames.empty();
-  const bool too_much = waiting.bytes + frame.size() > limits::unread_bytes ||
-                        waiting.frames.size() >= limits::unread_messages;
-  if ((!first && too_much) || bytes_ + frame.size() > limits::unread_bytes_all) {
+  if (!first && (waiting.bytes + frame.size() > limits::unread_bytes ||
+                 waiting.frames.size() >= limits::unread_messages)) {
     drop(peer);
-    return false;
+    return {route};
   }
   if (first) {
     waiting.pause_us = least_pause_us;
@@ -29,7 +29,19 @@ bool Backlog::add(const std::string& route, std::string frame, std::int64_t now_
   waiting.bytes += frame.size();
   bytes_ += frame.size();
   waiting.frames.push_back(std::move(frame));
-  return true;
+  std::vector<std::string> dropped;
+  while (bytes_ > limits::unread_bytes_all) {
+    const auto most = longest();
+    dropped.push_back(most->first);
+    drop(most);
+  }
+  return dropped;
+}
+
+Backlog::Peers::iterator Backlog::longest() {
+  return std::max_element(peers_.begin(), peers_.end(), [](const auto& a, const auto& b) {
+    return a.second.bytes < b.second.bytes;
+  });
 }
 
 Backlog::Peers::iterator Backlog::drop(Peers::iterator peer) {

@@ -18,9 +18,10 @@ namespace millrace::broker {
 class Backlog {
  public:
   bool holds(const std::string& route) const { return peers_.contains(route); }
-  // Adds a frame. False: a limit for this peer or for all is reached (limits::unread_bytes,
-  // unread_messages, unread_bytes_all); all frames of this peer are dropped.
-  bool add(const std::string& route, std::string frame, std::int64_t now_us);
+  // Adds a frame. Returns the peers whose frames were all dropped for it: this one where it is at
+  // its limit (limits::unread_bytes, unread_messages), and those for which most bytes wait until no
+  // more than limits::unread_bytes_all wait in all.
+  std::vector<std::string> add(const std::string& route, std::string frame, std::int64_t now_us);
 
   struct Sent {
     std::vector<std::string> gone;  // routing ids of peers that are gone
@@ -39,6 +40,7 @@ class Backlog {
   };
   using Peers = std::map<std::string, Waiting>;
   Peers::iterator drop(Peers::iterator peer);
+  Peers::iterator longest();  // the peer for which most bytes wait
   Status send_to(net::Socket& socket, Peers::reference peer, std::int64_t now_us);
 
   Peers peers_;

@@ -129,7 +129,10 @@ void Sockets::watch_push(net::Poller& poller, bool on) {
 
 Status Sockets::receive(std::vector<Event>& events, bool with_push, std::size_t most) {
   bool clients = true, engines = true, push = push_ && with_push;
-  while ((clients || engines || push) && events.size() < most) {
+  std::size_t counted = events.size();
+  std::uint64_t bytes = 0;
+  while ((clients || engines || push) && events.size() < most &&
+         bytes < limits::client_frame_bytes) {
     // Engines first: their heartbeats and ends must not wait behind a flood of submits.
     if (engines) {
       MILLRACE_ASSIGN(engines, receive_one(engines_, Endpoint::engine, events));
@@ -139,6 +142,10 @@ Status Sockets::receive(std::vector<Event>& events, bool with_push, std::size_t 
     }
     if (push) {
       MILLRACE_ASSIGN(push, receive_one(*push_, Endpoint::push, events));
+    }
+    for (; counted < events.size(); ++counted) {
+      const auto* received = std::get_if<Received>(&events[counted]);
+      if (received != nullptr) bytes += received->bytes;
     }
   }
   return {};
@@ -214,13 +221,11 @@ Status Sockets::send_to_client(const Outgoing& out, std::int64_t now_us,
     ++dropped_;
     return {};
   }
-  if (backlog_.add(route, std::move(frame), now_us)) {
-    events.push_back(Stalled{out.peer});
-    return {};
+  for (auto& dropped : backlog_.add(route, std::move(frame), now_us)) {
+    ++dropped_;
+    events.push_back(PeerGone{{Endpoint::client, std::move(dropped)}, true});
   }
-  ++dropped_;
-  log_warn("a client does not read its answers: its session ends, its waiting answers are dropped");
-  events.push_back(PeerGone{out.peer});
+  if (backlog_.holds(route)) events.push_back(Stalled{out.peer});
   return {};
 }
 

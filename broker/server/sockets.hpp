@@ -40,7 +40,8 @@ class Sockets {
 
   void watch(net::Poller& poller);
   void watch_push(net::Poller& poller, bool on);
-  // Receives up to about `most` frames, in turn from all sockets. Errors: a socket failed.
+  // Receives up to about `most` frames, in turn from all sockets, and not many more bytes than the
+  // largest frame has. Errors: a socket failed.
   Status receive(std::vector<Event>& events, bool with_push, std::size_t most);
   // Sends a message. A peer that is gone, or that reads too little of its answers, becomes an event
   // (PeerGone), and so does a client that reads them late (Stalled). Errors: a socket failed.

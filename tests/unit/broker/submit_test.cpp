@@ -207,6 +207,7 @@ TEST(Push, WithoutRoomJobsWaitAndNoMoreAreRead) {
   world.advance_ms(3'000);
   EXPECT_FALSE(world.broker().accepts_push());
   EXPECT_TRUE(world.stream("rejected").empty());
+  EXPECT_EQ(world.notes_with("there is no room for pushed jobs"), 1) << "not with each try";
   world.join_engine("e", 1);
   world.advance_ms(3'000);
   EXPECT_TRUE(world.broker().accepts_push());

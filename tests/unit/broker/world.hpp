@@ -143,6 +143,11 @@ class World {
     }
     return all;
   }
+  long notes_with(const std::string& text) const {
+    return std::count_if(notes.begin(), notes.end(), [&](const Note& note) {
+      return note.text.find(text) != std::string::npos;
+    });
+  }
   std::optional<Code> refusal(const Peer& peer) {
     auto refused = take<Refused>(peer);
     if (refused.empty()) return std::nullopt;

@@ -1,0 +1,114 @@
+// What one tenant does to the limits that all share keeps no other from its work.
+#include <gtest/gtest.h>
+
+#include "tests/unit/broker/world.hpp"
+
+namespace millrace::broker::testing {
+namespace {
+
+const Peer push{Endpoint::push, {}};
+
+// Jobs for any model.
+std::vector<Body> jobs(int count, const std::string& prefix) {
+  std::vector<Body> bodies;
+  for (int i = 0; i < count; ++i) bodies.push_back(job_body(prefix + std::to_string(i), "*"));
+  return bodies;
+}
+
+// Tenants A and B, each with a key that may submit and read.
+struct Neighbours : World {
+  static CoreConfig keyed(CoreConfig config) {
+    using enum KeyRole;
+    config.grants = {{"a", "A", {submit, read}, "key of a"},
+                     {"b", "B", {submit, read}, "key of b"}};
+    return config;
+  }
+  explicit Neighbours(CoreConfig config) : World(keyed(std::move(config))) {
+    for (const std::string name : {"a", "b"}) {
+      keys[client(name)] = "key of " + name;
+      join_client(name);
+    }
+  }
+  void push_as(const std::string& name, std::vector<Body> bodies) {
+    keys[push] = "key of " + name;
+    say(push, Submit{std::move(bodies)});
+  }
+  void submit_as(const std::string& name, std::vector<Body> bodies) {
+    say(client(name), Submit{std::move(bodies)}, 7);
+  }
+  std::uint64_t queued(const std::string& name) {
+    say(client(name), StatusRequest{}, 8);
+    return take<StatusAnswer>(client(name)).back().counts.queued;
+  }
+  std::size_t rejected(const std::string& name) {
+    Fetch fetch;
+    fetch.stream = "rejected";
+    say(client(name), fetch, 9);
+    return take<Data>(client(name)).back().entries.size();
+  }
+};
+
+TEST(Neighbour, PushedJobsBeyondATenantsLimitAreRejectedAndHoldUpNobody) {
+  CoreConfig config;
+  config.tenants["A"].queued = 1;
+  config.pending_jobs = 20;
+  Neighbours world(config);
+  for (int i = 0; i < 3; ++i) world.push_as("a", jobs(10, std::to_string(i) + "-"));
+  EXPECT_EQ(world.queued("a"), 1u);
+  EXPECT_EQ(world.rejected("a"), 29u);
+  EXPECT_TRUE(world.broker().accepts_push());
+  world.push_as("b", {job_body("pushed", "*")});
+  world.submit_as("b", {job_body("sent", "*")});
+  EXPECT_EQ(world.queued("b"), 2u);
+}
+
+TEST(Neighbour, ATenantHoldsHalfOfTheJobsThatMayWaitForTheirCommit) {
+  CoreConfig config;
+  config.pending_jobs = 8;
+  Neighbours world(config);
+  world.hold_commits = true;
+  world.submit_as("a", jobs(4, "a"));
+  world.submit_as("a", {job_body("more", "*")});
+  EXPECT_EQ(world.refusal(World::client("a")), Code::overloaded);
+  world.submit_as("b", {job_body("b", "*")});
+  EXPECT_FALSE(world.refusal(World::client("b")));
+  world.commit();
+  world.hold_commits = false;
+  EXPECT_EQ(world.queued("b"), 1u);
+}
+
+TEST(Neighbour, SoDoPushedJobsOfAll) {
+  CoreConfig config;
+  config.pending_jobs = 8;
+  Neighbours world(config);
+  world.hold_commits = true;
+  world.push_as("a", jobs(4, "a"));
+  EXPECT_FALSE(world.broker().accepts_push());
+  world.submit_as("a", {job_body("of a", "*")});
+  world.submit_as("b", {job_body("of b", "*")});
+  EXPECT_FALSE(world.refusal(World::client("a")));
+  EXPECT_FALSE(world.refusal(World::client("b")));
+  world.commit();
+  EXPECT_TRUE(world.broker().accepts_push());
+}
+
+TEST(Neighbour, ATenantAtItsLimitIsNamedInTheLogOnceAnHour) {
+  CoreConfig config;
+  config.tenants["A"].queued = 1;
+  Neighbours world(config);
+  for (int i = 0; i < 5; ++i) {
+    world.submit_as("a", jobs(2, std::to_string(i)));
+    world.submit_as("b", {job_body(std::to_string(i), "*")});
+    world.push_as("a", {job_body("pushed" + std::to_string(i), "*")});
+    world.advance_ms(2'000);
+  }
+  EXPECT_EQ(world.notes_with("new jobs of tenant A are refused"), 1);
+  EXPECT_EQ(world.notes_with("are taken again"), 0);
+  world.advance_ms(3'600'000);
+  world.join_client("a");  // its session ended meanwhile
+  world.submit_as("a", {job_body("later", "*")});
+  EXPECT_EQ(world.notes_with("new jobs of tenant A are refused"), 2);
+}
+
+}  // namespace
+}  // namespace millrace::broker::testing
