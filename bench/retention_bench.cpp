@@ -3,6 +3,7 @@
 //
 //   retention_bench [FOLDER] [SECONDS] [JOBS_PER_SECOND] [KEEP_SECONDS]
 //
+// Jobs are kept by their age, results by their bytes: as many as come in KEEP_SECONDS.
 // Each hundredth of a second brings a message of new jobs, a claim, and the ends of the jobs of the
 // claim before, with results of 1,100 bytes. The run is repeated without retention, in a folder of
 // its own, for a quarter of the time: what a commit takes there is what the disk and the ledger
@@ -130,7 +131,7 @@ class Run {
     for (std::uint64_t beat = 0; beat < beats; ++beat) {
       std::this_thread::sleep_until(start + beat * std::chrono::milliseconds(10));
       take();
-      post(beat);
+      post();
       if (beat % (beats / 10) == beats / 10 - 1) sizes_.push_back(files_mib());
     }
     thread_->stop();
@@ -155,7 +156,7 @@ class Run {
     posted_[token] = Steady::now();
     must(thread_->post(token, std::move(operation)));
   }
-  void post(std::uint64_t beat) {
+  void post() {
     for (std::uint64_t i = 0; i < load_.jobs_per_second / beats_per_second; ++i) {
       SubmitJob op;
       op.tenant = default_tenant;
@@ -170,7 +171,7 @@ class Run {
     Claim claim{default_tenant, "engine", "model",
                 static_cast<std::uint32_t>(load_.jobs_per_second / beats_per_second), INT64_MAX};
     post_one(std::move(claim));
-    if (load_.keep_s != 0 && beat % beats_per_second == 0 && !retaining_) {
+    if (load_.keep_s != 0 && now_us() >= pace_.next_us() && !retaining_) {
       pace_.pass_begins(now_us());
       retain({});
     }
@@ -179,7 +180,8 @@ class Run {
   void retain(StreamPlace after) {
     const auto age_us = static_cast<std::int64_t>(load_.keep_s) * 1'000'000;
     retaining_ = true;
-    post_one(Retain{{{age_us, 0, age_us}, age_us}, std::move(after), pace_.rows()});
+    const std::uint64_t bytes = load_.keep_s * load_.jobs_per_second * result_bytes;
+    post_one(Retain{{{0, bytes, age_us}, age_us}, std::move(after), pace_.rows()});
   }
   void take() {
     for (Completion& done : thread_->take()) {
@@ -195,6 +197,7 @@ class Run {
       } else if (auto* step = std::get_if<RetainReply>(&*done.reply)) {
         deleted_ += step->entries + step->jobs;
         retaining_ = false;
+        pace_.step_ends(step->entries + step->jobs);
         step->more ? pace_.pass_goes_on(now_us()) : pace_.pass_ends(now_us());
         if (step->more) retain(step->after);
       }

@@ -5,8 +5,7 @@ namespace millrace::broker {
 void Retainer::tick() {
   const std::int64_t now_us = out_.now().mono_us;
   if (running_ || closed_) return;
-  if (now_us - began_us_ < 1000 * std::int64_t{config_.retain_ms}) return;
-  began_us_ = now_us;
+  if (now_us < pace_.next_us()) return;
   running_ = true;
   pace_.pass_begins(now_us);
   step({});
@@ -26,6 +25,7 @@ void Retainer::step(const StreamPlace& after) {
     }
     out_.counters().trimmed += r->entries;
     out_.counters().forgotten += r->jobs;
+    pace_.step_ends(r->entries + r->jobs);
     if (!running_) return pace_.pass_ends(out_.now().mono_us);
     pace_.pass_goes_on(out_.now().mono_us);
     step(r->after);

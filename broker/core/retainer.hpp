@@ -25,7 +25,6 @@ class Retainer {
   const CoreConfig& config_;
   RetentionPace pace_;
   bool running_ = false, closed_ = false;
-  std::int64_t began_us_ = 0;
 };
 
 }  // namespace millrace::broker

@@ -31,7 +31,8 @@ std::uint64_t wanted_seconds() {
 
 class SteadyLoad {
  public:
-  SteadyLoad() : folder_(std::filesystem::temp_directory_path() / ("retention-" + random_id())) {
+  explicit SteadyLoad(RetentionPolicy retention)
+      : folder_(std::filesystem::temp_directory_path() / ("retention-" + random_id())) {
     std::filesystem::create_directories(folder_);
     SqliteLedgerOptions options;
     options.publish = published_end;
@@ -43,7 +44,7 @@ class SteadyLoad {
     ledger_ = *std::move(opened);
     CoreConfig config;
     config.broker_id = "broker";
-    config.retention = {{keep_s * second_us, 0, keep_s * second_us}, keep_s * second_us};
+    config.retention = retention;
     broker_ = std::make_unique<Broker>(std::move(config));
     feed(Start{});
     Hello engine;
@@ -141,15 +142,18 @@ class SteadyLoad {
   std::uint64_t next_ = 0, ended_ = 0, ends_sent_ = 0;
 };
 
-TEST(Retention, UnderSteadyLoadTheFilesStopGrowing) {
+constexpr std::int64_t keep_us = keep_s * second_us;
+constexpr std::uint64_t most_kept = (keep_s + 2) * jobs_per_second;  // a pass takes a second
+constexpr std::uint64_t least_kept = (keep_s - 1) * jobs_per_second;
+
+// Runs the load, checks that the files stop growing, and returns its stream.
+StreamInfo run_steadily(SteadyLoad& load) {
   const auto seconds = wanted_seconds();
   const auto steady = static_cast<std::uint64_t>(2 * keep_s);  // from then on nothing may grow
-  ASSERT_GT(seconds, steady);
-  SteadyLoad load;
+  EXPECT_GT(seconds, steady);
   std::uint64_t early = 0, most = 0;
-  for (std::uint64_t second = 1; second <= seconds; ++second) {
+  for (std::uint64_t second = 1; second <= seconds && !testing::Test::HasFailure(); ++second) {
     load.one_second();
-    ASSERT_FALSE(testing::Test::HasFailure());
     most = std::max(most, load.files_bytes());
     if (second == steady) early = most;
   }
@@ -159,11 +163,15 @@ TEST(Retention, UnderSteadyLoadTheFilesStopGrowing) {
               static_cast<unsigned long long>(load.submitted()),
               static_cast<unsigned long long>(early >> 20), static_cast<unsigned long long>(steady),
               static_cast<unsigned long long>(most >> 20));
-  // What is kept is what was written in the last seconds, and a pass of a second.
-  const std::uint64_t most_kept = (keep_s + 2) * jobs_per_second;
-  const std::uint64_t least_kept = (keep_s - 1) * jobs_per_second;
   const auto stream = std::get<StreamReply>(*load.ask(GetStream{default_tenant, "results"})).stream;
   EXPECT_EQ(stream.high, load.submitted());
+  return stream;
+}
+
+// What is kept is what was written in the last seconds.
+TEST(Retention, ByAgeTheFilesStopGrowingUnderSteadyLoad) {
+  SteadyLoad load({{keep_us, 0, keep_us}, keep_us});
+  const StreamInfo stream = run_steadily(load);
   EXPECT_LE(stream.high + 1 - stream.first, most_kept);
   EXPECT_GE(stream.high + 1 - stream.first, least_kept);
   const auto counts = std::get<CountReply>(*load.ask(Count{default_tenant, ""})).counts;
@@ -173,6 +181,17 @@ TEST(Retention, UnderSteadyLoadTheFilesStopGrowing) {
   EXPECT_FALSE(load.ask(GetJob{default_tenant, "job-0"}));
   EXPECT_TRUE(load.ask(GetJob{default_tenant, "job-" + std::to_string(load.submitted() - 1)}));
   EXPECT_EQ(std::get<CountReply>(*load.ask(Count{default_tenant, "batch-0"})).counts, JobCounts{});
+}
+
+TEST(Retention, ByBytesTheyDoToo) {
+  constexpr std::uint64_t keep_bytes = keep_s * jobs_per_second * 1'200;
+  SteadyLoad load({{0, keep_bytes, keep_us}, keep_us});
+  const StreamInfo stream = run_steadily(load);
+  const std::uint64_t kept = stream.high + 1 - stream.first;
+  const std::uint64_t bytes_a_second = stream.bytes / kept * jobs_per_second;
+  EXPECT_LE(stream.bytes, keep_bytes + 2 * bytes_a_second);
+  EXPECT_GE(stream.bytes, keep_bytes - bytes_a_second);
+  EXPECT_EQ(load.counters().trimmed + kept, load.submitted());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // cursors.
 #include <gtest/gtest.h>
 
+#include "broker/core/retention_pace.hpp"
 #include "tests/unit/broker/world.hpp"
 
 namespace millrace::broker::testing {
@@ -75,6 +76,36 @@ TEST(Retention, APassBeginsOnlyWhenTheOneBeforeHasEnded) {
   EXPECT_GT(passes, 0);
   EXPECT_LT(passes, 30) << "one pass, and the sweeps of deadlines and leases";
   EXPECT_EQ(world.now().mono_us, before.mono_us);
+}
+
+TEST(Retention, StepsGrowWhereAPassTakesTooLongAndShrinkAgain) {
+  RetentionPace pace(second_us);
+  std::int64_t now_us = 0;
+  pace.pass_begins(now_us);
+  EXPECT_EQ(pace.rows(), limits::retention_rows);
+  for (int second = 0; second < 20; ++second) pace.pass_goes_on(now_us += second_us);
+  EXPECT_EQ(pace.rows(), limits::retention_rows_most);
+  for (int pass = 0; pass < 20; ++pass) {
+    pace.pass_begins(now_us);
+    pace.pass_ends(now_us += second_us / 4);
+  }
+  EXPECT_EQ(pace.rows(), limits::retention_rows);
+}
+
+TEST(Retention, APassThatFindsLittleIsFollowedByALongPause) {
+  RetentionPace pace(second_us);
+  pace.pass_begins(0);
+  for (int step = 0; step < 3; ++step) pace.step_ends(1);
+  pace.pass_ends(3 * second_us);
+  EXPECT_EQ(pace.next_us(), second_us) << "it deleted something with each step";
+  pace.pass_begins(3 * second_us);
+  for (int step = 0; step < 3; ++step) pace.step_ends(0);
+  pace.pass_ends(5 * second_us);
+  EXPECT_EQ(pace.next_us(), (5 + 9 * 2) * second_us);
+  pace.pass_begins(23 * second_us);
+  pace.step_ends(0);
+  pace.pass_ends(23 * second_us + 10);
+  EXPECT_EQ(pace.next_us(), 24 * second_us);
 }
 
 TEST(Retention, ADrainBeginsNoFurtherStep) {
