@@ -225,6 +225,7 @@ void fields(auto& v, Is<EngineInfo> auto& m) {
           "how many sequences its current step had at its last heartbeat; jobs that wait inside "
           "the engine have none");
   v.field("tokens_per_second", m.tokens_per_second, "its speed between its last two heartbeats");
+  v.field("silent_ms", m.silent_ms, "the time since the broker last heard from it");
 }
 void fields(auto& v, Is<StatusAnswer> auto& m) {
   v.field("counts", m.counts, "the jobs of the batch, or all jobs, by state");
@@ -244,6 +245,8 @@ void fields(auto& v, Is<StatusAnswer> auto& m) {
   v.field("draining", m.draining, "the broker is shutting down and takes no new work");
   v.field("paused", m.paused, "the batch is paused, or all jobs are");
   v.field("paused_models", m.paused_models, "the models whose queues are paused");
+  v.field("refuses", m.refuses,
+          "why the broker takes no new jobs, where the disk had no room for the last ones");
 }
 
 // ---- readers

@@ -88,7 +88,8 @@ void fields(auto& v, Is<BatchState> auto& m) {
           "the number of the entry in the stream `batches` that tells so; 0: there is none");
   v.field("metadata", m.metadata, "what was set with `change_batch`");
   v.field("jobs_per_second", m.jobs_per_second,
-          "how fast its jobs ended in the last five minutes; 0: none did since the broker started");
+          "how fast its jobs ended in the last five minutes; 0: none did, or none for ten times as "
+          "long as ever before");
   v.field("eta_s", m.eta_s, "seconds until all have ended at that rate; absent while it is paused");
 }
 void fields(auto& v, Is<BatchesRequest> auto& m) {

@@ -83,6 +83,7 @@ struct EngineInfo {
   std::uint32_t leases = 0;
   std::uint32_t rows = 0;  // sequences of its current step at its last heartbeat
   double tokens_per_second = 0;
+  std::uint64_t silent_ms = 0;  // since it was last heard
   friend bool operator==(const EngineInfo&, const EngineInfo&) = default;
 };
 struct StatusAnswer {
@@ -98,6 +99,7 @@ struct StatusAnswer {
   bool draining = false;
   bool paused = false;                     // the batch, or all jobs
   std::vector<std::string> paused_models;  // whose queues are paused
+  std::string refuses;                     // why the last new jobs were refused, as for a full disk
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
 };
 

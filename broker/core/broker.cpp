@@ -171,7 +171,12 @@ void Broker::client_message(const Asker& asker, Message message) {
                  [&](BatchesRequest& m) { batch_requests_.batches(asker, std::move(m)); },
                  [&](ChangeBatch& m) { batch_requests_.change(asker, std::move(m)); },
                  [&](ChangePause& m) { pause_requests_.change(asker, m); },
-                 [&](StatusRequest& m) { requests_.status(asker, std::move(m), draining_); },
+                 [&](StatusRequest& m) {
+                   StatusAnswer answer;
+                   answer.draining = draining_;
+                   answer.refuses = submissions_.disk_full();
+                   requests_.status(asker, std::move(m), std::move(answer));
+                 },
                  [&](StreamsRequest& m) { stream_requests_.streams(asker, std::move(m)); },
                  [&](CursorsRequest& m) { stream_requests_.cursors(asker, m); },
                  [&](Trim& m) { stream_requests_.trim(asker, std::move(m)); },

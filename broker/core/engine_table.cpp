@@ -1,5 +1,6 @@
 #include "broker/core/engine_table.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace::broker {
@@ -8,9 +9,11 @@ std::string engine_id(const Grant& who, const Hello& hello) {
   return who.key.empty() ? hello.instance : who.name + "/" + hello.instance;
 }
 
-EngineInfo info_of(const Engine& engine) {
-  return {engine.name, engine.profile, static_cast<std::uint32_t>(engine.leases.size()),
-          engine.rows, engine.tokens_per_second};
+EngineInfo info_of(const Engine& engine, std::int64_t now_us) {
+  const auto silent_ms =
+      static_cast<std::uint64_t>(std::max<std::int64_t>((now_us - engine.heard_us) / 1000, 0));
+  return {engine.name, engine.profile,           static_cast<std::uint32_t>(engine.leases.size()),
+          engine.rows, engine.tokens_per_second, silent_ms};
 }
 
 Engine& EngineTable::add(const std::string& id) {

@@ -97,7 +97,7 @@ struct Engine {
 // key can pass for it.
 std::string engine_id(const Grant& who, const Hello& hello);
 // The engine as a status answer describes it.
-EngineInfo info_of(const Engine& engine);
+EngineInfo info_of(const Engine& engine, std::int64_t now_us);
 
 class EngineTable {
  public:

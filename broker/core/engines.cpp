@@ -47,7 +47,7 @@ void Engines::hello(const Peer& peer, const Hello& hello, const Grant& who) {
   engine.reserved = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
   models_.serve(engine.tenant, model);
-  out_.joined(info_of(engine));
+  out_.joined(info_of(engine, out_.now().mono_us));
   out_.note(NoteLevel::info,
             "engine " + engine.label() + (again ? " is back" : " joined") + ", model " + model +
                 (hello.engine.facts.kv.empty() ? "" : ", kv ") + hello.engine.facts.kv + ", " +

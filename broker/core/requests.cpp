@@ -34,22 +34,20 @@ void Requests::watch(const Asker& asker, Watch watch) {
   out_.send(asker.peer, asker.id, Watching{std::move(watch.stream), watch.on});
 }
 
-void Requests::status(const Asker& asker, StatusRequest request, bool draining) {
+void Requests::status(const Asker& asker, StatusRequest request, StatusAnswer so_far) {
   if (!sessions_.begin(asker.peer, asker.id)) return;
-  StatusAnswer answer;
-  answer.draining = draining;
   for (const auto& [name, engine] : table_.all()) {
     if (!engine.joined || !engine.works_for(asker.tenant)) continue;
-    answer.engines.push_back(info_of(engine));
+    so_far.engines.push_back(info_of(engine, out_.now().mono_us));
   }
   // The ledger is asked in turn for the job and the stream, where named, and for the counts.
   if (request.job.empty() && request.stream.empty()) {
-    return status_counts(asker, std::move(answer), request.batch);
+    return status_counts(asker, std::move(so_far), request.batch);
   }
   if (request.job.empty()) {
-    return status_of_stream(asker, std::move(answer), std::move(request));
+    return status_of_stream(asker, std::move(so_far), std::move(request));
   }
-  status_of_job(asker, std::move(answer), std::move(request));
+  status_of_job(asker, std::move(so_far), std::move(request));
 }
 
 void Requests::status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequest request) {

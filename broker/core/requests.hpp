@@ -17,7 +17,8 @@ class Requests {
   void acknowledge(const Asker& asker, Acknowledge acknowledge);
   // Needs no ledger: what a session watches is part of the session and ends with it.
   void watch(const Asker& asker, Watch watch);
-  void status(const Asker& asker, StatusRequest request, bool draining);
+  // `so_far` tells of the broker itself.
+  void status(const Asker& asker, StatusRequest request, StatusAnswer so_far);
 
  private:
   void status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequest request);

@@ -25,9 +25,11 @@ Status check_queue_fields(const Job& job) {
     return fail(Code::invalid_value, "stream: the name is empty",
                 "leave the field out for \"results\"");
   }
-  if (job.stream.front() == reserved_stream_prefix) {
-    return fail(Code::invalid_value, "stream: the name " + job.stream + " is reserved",
-                "choose a name that does not begin with $");
+  if (job.stream.front() == reserved_stream_prefix || job.stream == batches_stream ||
+      job.stream == rejected_stream) {
+    return fail(Code::invalid_value,
+                "stream: the name " + job.stream + " is reserved for what the broker itself writes",
+                "choose a name that does not begin with $ and is not batches or rejected");
   }
   if (job.not_before_us && job.deadline_us && *job.deadline_us <= *job.not_before_us) {
     return fail(Code::invalid_value, "deadline_us: the job would expire before its not_before_us",
@@ -271,11 +273,11 @@ bool Submissions::keeps(const Pending& pending, Code refusal) const {
 // limit, once an hour: it may reach it many times a second. Not each refusal.
 void Submissions::tell_room(const std::string& tenant, const Error* full, bool stored) {
   if (full == nullptr) {
-    if (stored && std::exchange(disk_full_, false)) {
+    if (stored && !std::exchange(disk_full_, {}).empty()) {
       out_.note(NoteLevel::info, "new jobs are taken again");
     }
   } else if (full->code == Code::disk_full) {
-    if (!std::exchange(disk_full_, true)) {
+    if (std::exchange(disk_full_, full->text()).empty()) {
       out_.note(NoteLevel::warning, "new jobs are refused: " + full->text());
     }
   } else {

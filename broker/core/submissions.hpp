@@ -49,6 +49,8 @@ class Submissions {
               Error error);
   // False: leave pushed jobs in their socket, so that their producers have to wait.
   bool takes_push() const { return waiting_ == 0 && jobs_.has_room(PendingJobs::push_account); }
+  // Why the last new jobs found no room on the disk; empty where they did.
+  const std::string& disk_full() const { return disk_full_; }
   void tick();   // tries the kept jobs again
   void drain();  // writes the kept jobs to `rejected`
   bool idle() const { return jobs_.none(); }
@@ -79,7 +81,7 @@ class Submissions {
   std::size_t waiting_ = 0;                     // messages that were kept and are not yet answered
   std::int64_t kept_us_ = 0;                    // when the first of kept_ was kept
   bool draining_ = false;
-  bool disk_full_ = false;                            // the last jobs were refused for it
+  std::string disk_full_;                             // why the last jobs were refused
   std::map<std::string, std::int64_t> told_full_us_;  // when the log told of a tenant's limit
 };
 

@@ -54,7 +54,8 @@ void DiskReserve::warn_if_low(std::uint64_t free) {
   log_warn("the ledger's disk fills up",
            {{"folder", folder_},
             {"free_bytes", free},
-            {"new_jobs_are_refused_below", std::max<std::uint64_t>(bytes_, marks_->low)},
+            {"new_jobs_are_refused_below",
+             std::max<std::uint64_t>(held_ ? bytes_ : 2 * bytes_, marks_->low)},
             {"hint", "free space, or let the broker keep less: --keep-bytes, --keep-results"}});
 }
 

@@ -69,6 +69,22 @@ void add_tenant(const std::string& tenant, TenantLimits& its, std::vector<Settin
                 "at most so many of its jobs wait", ""});
 }
 
+// A section of a tenant as a comment, for a file that has none.
+std::string tenant_example() {
+  TenantLimits its;
+  std::vector<Setting> settings;
+  add_tenant("NAME", its, settings);
+  std::string out =
+      "\n# A section for each tenant with limits of its own; the name \"*\" stands for all "
+      "others.\n"
+      "# [tenants.NAME]\n";
+  for (const Setting& setting : settings) {
+    out += "# " + std::string(setting.key) + " = " + setting_text(setting) + "  # " +
+           setting.about + "\n";
+  }
+  return out;
+}
+
 std::map<std::string, std::string> texts_of(const std::vector<Setting>& settings) {
   std::map<std::string, std::string> texts;
   for (const Setting& setting : settings) texts[setting.name()] = setting_text(setting);
@@ -194,10 +210,11 @@ std::string print_settings(Settings settings) {
       out += (out.empty() ? "[" : "\n[") + setting.section + "]\n";
       section = setting.section;
     }
-    out += std::string("# ") + setting.about + "\n" + setting.key + " = " + setting_text(setting) +
-           "\n";
+    out += std::string("# ") + setting.about +
+           (setting.takes_effect == later ? " (changes with the next start)\n" : "\n") +
+           setting.key + " = " + setting_text(setting) + "\n";
   }
-  return out;
+  return settings.tenants.empty() ? out + tenant_example() : out;
 }
 
 SettingsChange change_settings(Settings& running, Settings wanted) {

@@ -13,6 +13,8 @@
 namespace millrace::client {
 namespace {
 
+constexpr std::uint64_t silent_from_ms = 3 * limits::heartbeat_ms;
+
 struct Flags {
   BrokerFlags broker;
   StatusRequest request;
@@ -42,6 +44,9 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
     out.end_object();
   }
   out.end_array().field("draining", answer.draining).field("paused", answer.paused);
+  if (!answer.refuses.empty()) {
+    out.field("refuses", answer.refuses);
+  }
   out.key("paused_models").begin_array();
   for (const std::string& model : answer.paused_models) {
     out.value(model);
@@ -82,12 +87,20 @@ void print_text(const StatusAnswer& answer, const StatusRequest& request) {
   for (const std::string& model : answer.paused_models) {
     std::printf("paused: the jobs for model %s\n", printable_name(model).c_str());
   }
+  if (!answer.refuses.empty()) {
+    std::printf("new jobs are refused: %s\n", printable_name(answer.refuses).c_str());
+  }
   for (const EngineInfo& engine : answer.engines) {
     const EngineProfile& profile = engine.engine;
-    std::printf("engine %s  model %s  %s  leases %u  rows %u  %.1f tokens/s  fingerprint %s\n",
+    const std::string silent =
+        engine.silent_ms < silent_from_ms
+            ? ""
+            : "  silent for " + std::to_string(engine.silent_ms / 1000) + " s";
+    std::printf("engine %s  model %s  %s  leases %u  rows %u  %.1f tokens/s%s  fingerprint %s\n",
                 printable_name(engine.name).c_str(), printable_name(profile.facts.model).c_str(),
                 printable_name(kv_text(profile)).c_str(), engine.leases, engine.rows,
-                engine.tokens_per_second, printable_name(profile.facts.fingerprint).c_str());
+                engine.tokens_per_second, silent.c_str(),
+                printable_name(profile.facts.fingerprint).c_str());
     for (const auto& [name, value] :
          {std::pair("label", profile.label), std::pair("runs", profile.layer_path),
           std::pair("memory", profile.kv_memory),

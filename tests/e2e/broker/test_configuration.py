@@ -29,6 +29,18 @@ def test_what_print_config_prints_can_be_read_again(tmp_path):
     assert (again.returncode, again.stdout) == (0, printed.stdout)
 
 
+def test_what_print_config_prints_shows_how_tenants_get_limits(tmp_path):
+    printed = print_config().stdout
+    assert "(changes with the next start)\nplace = " in printed
+    assert "(changes with the next start)\nhang_ms = " not in printed
+    file = tmp_path / "broker.toml"
+    start = printed.index("# [tenants.NAME]")
+    file.write_text("\n".join(x.removeprefix("# ") for x in printed[start:].splitlines()))
+    again = print_config("--config", file)
+    assert again.returncode == 0, again.stderr
+    assert "[tenants.NAME]\n" in again.stdout and "# [tenants" not in again.stdout
+
+
 def test_the_command_line_counts_more_than_the_file(tmp_path):
     file = tmp_path / "broker.toml"
     file.write_text("[engines]\nlease_ms = 7000\nhang_ms = 8000\n")

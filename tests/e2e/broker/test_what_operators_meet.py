@@ -128,6 +128,22 @@ def test_what_a_foreign_broker_says_cannot_command_the_terminal(tmp_path, contex
         socket.close()
 
 
+def status(broker):
+    return call(MILLRACE, "status", "--broker", broker.endpoint("clients")).stdout
+
+
+def test_status_tells_of_an_engine_that_is_silent(tmp_path, context):
+    broker = Broker(tmp_path)
+    engine = Peer(context, broker.endpoint("engines"), role="engine", name="gpu", instance="i",
+                  model="m")
+    engine.join()
+    assert "silent" not in status(broker)
+    wait_until(lambda: "tokens/s  silent for 3 s  " in status(broker))
+    engine.say("ready", credit=1)
+    wait_until(lambda: "silent" not in status(broker))
+    broker.close()
+
+
 def test_a_full_disk_is_logged_once_each_time(disk, tmp_path, context):  # noqa: F811
     broker = Broker(tmp_path)
     client = Peer(context, broker.endpoint("clients"), role="client", name="c")
@@ -140,10 +156,12 @@ def test_a_full_disk_is_logged_once_each_time(disk, tmp_path, context):  # noqa:
         for i in range(10):
             client.ask("submit", jobs=[job(f"more-{times}-{i}", prompt="x" * MIB)])
         assert log.read_text().count("new jobs are refused: disk_full") == times
+        assert "new jobs are refused: disk_full" in status(broker)
         disk.resize(1024 * MIB)
         wait_until(lambda: not client.ask(
             "submit", jobs=[job(f"after-{times}")])[1]["answers"][0].get("error"))
         assert log.read_text().count("new jobs are taken again") == times
+        assert "refused" not in status(broker)
     broker.close()
 
 

@@ -102,6 +102,14 @@ TEST(Batches, ProgressGivesTheTimeThatIsLeft) {
   EXPECT_FALSE(show(world, "b").eta_s);
 }
 
+TEST(BatchRates, ABatchWithRareEndsIsNotTakenForOneAtAStandstill) {
+  BatchRates rates;
+  const std::int64_t second = 1'000'000;
+  for (std::int64_t s = 0; s <= 100; s += 20) rates.ended("t", "rare", s * second);
+  EXPECT_GT(rates.jobs_per_second("t", "rare", 290 * second), 0);
+  EXPECT_EQ(rates.jobs_per_second("t", "rare", 310 * second), 0);
+}
+
 TEST(BatchRates, KeepTheWindowAndForgetTheQuietestBatch) {
   BatchRates rates;
   const std::int64_t second = 1'000'000;
@@ -109,8 +117,8 @@ TEST(BatchRates, KeepTheWindowAndForgetTheQuietestBatch) {
     for (int i = 0; i < 3; ++i) rates.ended("t", "steady", s * second);
   }
   EXPECT_NEAR(rates.jobs_per_second("t", "steady", 1'000 * second), 3.0, 0.1);
-  EXPECT_NEAR(rates.jobs_per_second("t", "steady", 1'100 * second), 2.0, 0.2);
-  EXPECT_EQ(rates.jobs_per_second("t", "steady", 1'400 * second), 0);
+  EXPECT_NEAR(rates.jobs_per_second("t", "steady", 1'025 * second), 2.75, 0.1);
+  EXPECT_EQ(rates.jobs_per_second("t", "steady", 1'035 * second), 0) << "perhaps no more will end";
   rates.ended("t", "steady", 9'000 * second);
   EXPECT_NEAR(rates.jobs_per_second("t", "steady", 9'001 * second), 1.0 / 300, 0.001)
       << "after a pause the ends of before do not count";

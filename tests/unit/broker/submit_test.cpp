@@ -171,6 +171,23 @@ TEST(Submit, OneSessionMayNotHoldTooManyRequests) {
   EXPECT_EQ(world.take<StatusAnswer>(World::client("c")).size(), 1u);
 }
 
+TEST(Submit, TheBrokersOwnStreamsTakeNoResults) {
+  World world;
+  std::vector<Body> jobs;
+  for (const std::string stream : {"batches", "rejected", "$models", "mine"}) {
+    Job job;
+    job.id = stream;
+    job.model = "*";
+    job.stream = stream;
+    job.request.prompt = "p";
+    jobs.push_back(encode_job(job));
+  }
+  const auto answers = world.submit(std::move(jobs));
+  ASSERT_EQ(answers.size(), 4u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(answers[i].error->code, Code::invalid_value) << i;
+  EXPECT_FALSE(answers[3].error);
+}
+
 TEST(Submit, AFullQueueRefusesEachJob) {
   CoreConfig config;
   config.tenants["*"].queued = 1;

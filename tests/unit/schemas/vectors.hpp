@@ -298,9 +298,11 @@ inline std::vector<Envelope> envelopes() {
                       "general.sampling.mirostat has no setting in Millrace"},
                      2,
                      2,
-                     312.5}};
+                     312.5,
+                     40}};
   status.paused = true;
   status.paused_models = {"smollm2"};
+  status.refuses = "disk_full: 25042944 bytes left and 33554432 are needed";
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   const StreamState limited{"results",
