@@ -1,5 +1,7 @@
 #include "broker/core/retainer.hpp"
 
+#include <string>
+
 namespace millrace::broker {
 
 void Retainer::tick() {
@@ -9,6 +11,15 @@ void Retainer::tick() {
   running_ = true;
   pace_.pass_begins(now_us);
   step({});
+}
+
+void Retainer::tell_once_an_hour() {
+  const std::int64_t now_us = out_.now().mono_us;
+  if (told_us_ && now_us - *told_us_ < tell_again_us) return;
+  told_us_ = now_us;
+  out_.note(NoteLevel::info,
+            "results are deleted that are no longer kept (the settings of `retention`); " +
+                std::to_string(out_.counters().trimmed) + " were since the start");
 }
 
 void Retainer::close() {
@@ -23,6 +34,7 @@ void Retainer::step(const StreamPlace& after) {
       return out_.note(NoteLevel::error,
                        "deleting what is no longer kept failed: " + reply_error(reply).text());
     }
+    if (r->entries > 0) tell_once_an_hour();
     out_.counters().trimmed += r->entries;
     out_.counters().forgotten += r->jobs;
     pace_.step_ends(r->entries + r->jobs);

@@ -3,6 +3,7 @@
 // with a pause between them, in steps short enough to share a commit with other operations.
 // Thread safety: none.
 #include <cstdint>
+#include <optional>
 
 #include "broker/core/config.hpp"
 #include "broker/core/outbox.hpp"
@@ -20,10 +21,13 @@ class Retainer {
 
  private:
   void step(const StreamPlace& after);
+  void tell_once_an_hour();
 
   Outbox& out_;
   const CoreConfig& config_;
   RetentionPace pace_;
+  static constexpr std::int64_t tell_again_us = 3'600'000'000;
+  std::optional<std::int64_t> told_us_;  // when the log last told that results go
   bool running_ = false, closed_ = false;
 };
 

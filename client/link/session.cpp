@@ -77,6 +77,7 @@ class BrokerSession final : public Session {
   std::int64_t greeted_us_ = 0;
   std::uint32_t greeting_ms_;
   std::optional<Error> put_off_;  // the last hello was refused for want of room
+  bool leaving_ = false;          // the broker has said goodbye, and it has not been told yet
 };
 
 // Opens a new connection and sends a hello. Both sides drop what was in flight on the last one.
@@ -196,7 +197,8 @@ Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
     }
   }
   if (std::holds_alternative<Goodbye>(envelope.message)) {
-    return lose("the broker is leaving");
+    leaving_ = true;
+    return {};
   }
   if (questions_.erase(envelope.id) != 0 || std::holds_alternative<Partials>(envelope.message)) {
     answers.push_back(std::move(envelope));
@@ -206,6 +208,10 @@ Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
 
 Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
                            std::vector<Bell>& bells) {
+  // The answers that came with a goodbye may be all that was asked for: they are handed over first.
+  if (std::exchange(leaving_, false)) {
+    MILLRACE_TRY(lose("the broker is leaving"));
+  }
   if (ready_) {
     MILLRACE_TRY(send_questions());
   }
@@ -221,7 +227,11 @@ Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answ
   for (std::string& stream : happened.bells) {
     bells.push_back({std::move(stream)});
   }
-  if (happened.lost && ready_) {
+  if (leaving_ && answers.empty()) {
+    leaving_ = false;
+    return lose("the broker is leaving");
+  }
+  if (happened.lost && ready_ && !leaving_) {
     return lose("the connection to " + options_.endpoint + " broke");
   }
   return check_patience();

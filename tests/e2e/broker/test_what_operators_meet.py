@@ -144,6 +144,28 @@ def test_status_tells_of_an_engine_that_is_silent(tmp_path, context):
     broker.close()
 
 
+@pytest.mark.parametrize("engines", [False, True])
+def test_a_drain_ends_the_broker_and_on_request_its_engines(tmp_path, engines):
+    broker = Broker(tmp_path)
+    stub = subprocess.Popen([PROGRAM.parent / "stub_engine", "--model-name", "stub", "--broker",
+                             broker.endpoint("engines")], stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: "engine " in status(broker))
+        done = call(MILLRACE, "drain", *["--engines"] * engines, "--broker",
+                    broker.endpoint("clients"))
+        assert done.returncode == 0 and "trying again" not in done.stderr, done.stderr
+        assert broker.process.wait(PATIENCE_S) == 0
+        if engines:
+            assert stub.wait(PATIENCE_S) == 0
+        else:
+            broker.start()
+            wait_until(lambda: "engine " in status(broker))
+    finally:
+        stub.kill()
+        stub.wait()
+    broker.close()
+
+
 def test_a_full_disk_is_logged_once_each_time(disk, tmp_path, context):  # noqa: F811
     broker = Broker(tmp_path)
     client = Peer(context, broker.endpoint("clients"), role="client", name="c")

@@ -49,6 +49,7 @@ TEST(Retention, OldResultsJobsAndBatchesGoByThemselves) {
   EXPECT_EQ(world.counts("b"), JobCounts{});
   EXPECT_FALSE(world.ask(GetJob{default_tenant, "j0"}));
   EXPECT_EQ(world.broker().counters().trimmed, 100u);
+  EXPECT_EQ(world.notes_with("results are deleted that are no longer kept"), 1);
   EXPECT_EQ(world.broker().counters().forgotten, 100u);
   EXPECT_FALSE(world.submit({job_body("j0", "m", "b")}).at(0).known);
 }
