@@ -6,6 +6,7 @@
 #include "broker/ledger/sqlite_checksum.hpp"
 #include "broker/ledger/sqlite_database.hpp"
 #include "broker/ledger/sqlite_schema.hpp"
+#include "broker/ledger/table_rules.hpp"
 #include "schemas/base/random_id.hpp"
 
 namespace millrace::broker {
@@ -42,48 +43,12 @@ Status check_bodies(Database& database) {
   return database.status();
 }
 
-struct Rule {
-  const char* what;
-  const char* sql;  // returns a row with a text that names a place where the rule is broken
-};
-constexpr Rule rules[] = {
-    {"a stream has gaps",
-     "SELECT s.stream FROM streams s WHERE s.high - s.oldest + 1 <> (SELECT count(*) FROM entries "
-     "e "
-     "WHERE e.tenant = s.tenant AND e.stream = s.stream AND e.number BETWEEN s.oldest AND s.high)"},
-    {"results belong to no stream",
-     "SELECT e.stream FROM entries e LEFT JOIN streams s ON s.tenant = e.tenant AND s.stream = "
-     "e.stream WHERE s.stream IS NULL OR e.number > s.high"},
-    {"the counts of jobs do not match the jobs",
-     "SELECT c.tenant FROM job_counts c WHERE c.batch = '' AND c.jobs <> (SELECT count(*) FROM "
-     "jobs "
-     "j WHERE j.tenant = c.tenant AND j.state = c.state)"},
-    {"a queued job has no body",
-     "SELECT j.job FROM jobs j WHERE j.state = 0 AND NOT EXISTS (SELECT 1 FROM job_bodies b WHERE "
-     "b.tenant = j.tenant AND b.sequence = j.sequence)"},
-    {"a job whose time has come is not in the queue, or one that waits for its time is",
-     "SELECT j.job FROM jobs j WHERE j.state = 0 AND (j.start_us IS NULL) <> EXISTS (SELECT 1 FROM "
-     "queue q WHERE q.tenant = j.tenant AND q.sequence = j.sequence)"},
-    {"the counts of ready jobs do not match the queue",
-     "SELECT r.tenant FROM ready_counts r WHERE r.jobs <> (SELECT count(*) FROM queue q JOIN jobs "
-     "j "
-     "ON j.tenant = q.tenant AND j.job = q.job LEFT JOIN batches b ON b.tenant = j.tenant AND "
-     "b.batch = j.batch WHERE q.tenant = r.tenant AND q.suspect = 0 AND q.model = r.model AND "
-     "q.kv = r.kv AND CASE r.batch WHEN '' THEN ifnull(b.paused, 0) = 0 ELSE j.batch = r.batch "
-     "END)"},
-    {"a leased job and its lease do not match",
-     "SELECT j.job FROM jobs j LEFT JOIN leases l ON l.lease = j.lease WHERE j.state = 1 AND "
-     "(l.job "
-     "IS NULL OR l.job <> j.job)"},
-};
-
-Status check_rules(Database& database) {
-  for (const Rule& rule : rules) {
-    Statement broken(database, rule.sql);
-    if (broken.run()) return damaged(database, rule.what + (": " + broken.text(0)));
-    MILLRACE_TRY(database.status());
-  }
-  return {};
+Status check_tables(Database& database) {
+  MILLRACE_ASSIGN(const std::vector<std::string> broken, broken_table_rules(database));
+  if (broken.empty()) return {};
+  std::string what;
+  for (const std::string& rule : broken) what += (what.empty() ? "" : "; ") + rule;
+  return damaged(database, what);
 }
 
 Result<std::uint64_t> count(Database& database, const char* sql) {
@@ -133,7 +98,7 @@ Result<LedgerReport> verify_ledger(const std::string& folder) {
   MILLRACE_TRY(check_file(database));
   MILLRACE_TRY(check_bodies(database));
   // The tables of earlier versions are checked once a broker has migrated them.
-  if (report.version == ledger_version) MILLRACE_TRY(check_rules(database));
+  if (report.version == ledger_version) MILLRACE_TRY(check_tables(database));
   MILLRACE_ASSIGN(report.jobs, count(database, "SELECT count(*) FROM jobs"));
   MILLRACE_ASSIGN(report.results, count(database, "SELECT count(*) FROM entries"));
   MILLRACE_ASSIGN(report.streams, count(database, "SELECT count(*) FROM streams"));

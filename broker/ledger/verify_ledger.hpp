@@ -16,8 +16,9 @@ struct LedgerReport {
 };
 
 // Reads everything in the folder's ledger: SQLite's own check of the file, the checksum of each
-// body and result, the numbers of each stream, and the counts of jobs. Changes nothing. Errors:
-// ledger_corrupt (what is wrong, and where), ledger_in_use, ledger_newer, not_found.
+// body and result, and the rules between the tables (table_rules.hpp; those of an earlier version
+// are checked once a broker has migrated it). Changes nothing. Errors: ledger_corrupt (what is
+// wrong, and where), ledger_in_use, ledger_newer, not_found.
 Result<LedgerReport> verify_ledger(const std::string& folder);
 
 // Copies the ledger of `backup` to `folder`, which must hold none, and verifies both. The restored

@@ -189,7 +189,8 @@ def test_a_ledger_in_memory_makes_no_backup(tmp_path, context):
 @pytest.fixture
 def backup(broker, tmp_path, context):
     client = client_of(context, broker)
-    client.ask("submit", jobs=[job(f"j{i}", prompt="x" * 3000) for i in range(50)])
+    client.ask("submit", jobs=[job(f"j{i}", prompt="x" * 3000, batch="few" if i > 47 else "")
+                               for i in range(50)])
     engine = Peer(context, broker.endpoint("engines"), role="engine", instance="i", model="m")
     engine.join()
     engine.say("ready", credit=20)
@@ -201,16 +202,27 @@ def backup(broker, tmp_path, context):
     return tmp_path / "ledger" / "backups" / "b"
 
 
+# tests/unit/ledger/verify_test.cpp has a case for each rule between the tables.
 DAMAGE = {
     "a result": ("UPDATE entries SET body = x'00' WHERE number = 3", "result 3 of stream results"),
     "a body": ("UPDATE job_bodies SET body = x'00' WHERE sequence = 40", "the job at place 40"),
-    "a missing result": ("DELETE FROM entries WHERE number = 4", "a stream has gaps: results"),
+    "a missing result": ("DELETE FROM entries WHERE number = 4",
+                         "a stream has gaps: stream results of tenant default"),
     "a result too many": ("UPDATE streams SET high = 14 WHERE stream = 'results'",
-                          "results belong to no stream"),
+                          "results belong to no stream, or lie outside of it"),
+    "no counts": ("DELETE FROM job_counts", "the counts of jobs"),
     "wrong counts": ("UPDATE job_counts SET jobs = 5 WHERE state = 0", "the counts of jobs"),
+    "wrong counts of a batch": ("UPDATE job_counts SET jobs = 9 WHERE batch <> ''",
+                                "the counts of jobs do not match the jobs: batch few of tenant"),
+    "no counts of ready jobs": ("DELETE FROM ready_counts", "the counts of ready jobs"),
     "wrong counts of ready jobs": ("UPDATE ready_counts SET jobs = 5", "the counts of ready jobs"),
+    "no batches": ("DELETE FROM batches", "a job belongs to a batch that does not exist"),
     "no place in the queue": ("DELETE FROM queue WHERE sequence = 30", "is not in the queue"),
+    "a place without a job": ("UPDATE queue SET job = 'nobody' WHERE sequence = 30",
+                              "a place in the queue is not that of a queued job: job nobody"),
     "a lost lease": ("DELETE FROM leases", "a leased job and its lease"),
+    "a lease without a job": ("UPDATE leases SET job = 'nobody' WHERE lease = 20",
+                              "a lease is not that of a leased job: lease 20 of job nobody"),
 }
 
 
