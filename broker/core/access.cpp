@@ -1,51 +1,26 @@
 #include "broker/core/access.hpp"
 
-#include "broker/core/overloaded.hpp"
+#include "broker/core/message_roles.hpp"
 
 namespace millrace::broker {
 namespace {
 
-// One of these roles is needed to send the message. A message that is not named here needs admin.
-KeyRoles roles_for(Endpoint endpoint, const Message& message) {
-  using enum KeyRole;
-  if (endpoint == Endpoint::push) return {submit};
-  if (endpoint == Endpoint::engine) return {work};
-  return std::visit(Overloaded{
-                        [](const Hello&) {
-                          return KeyRoles{submit, read, admin, operate};
-                        },
-                        [](const Goodbye&) {
-                          return KeyRoles{submit, read, admin, operate};
-                        },
-                        [](const BackupRequest&) { return KeyRoles{operate}; },
-                        [](const DrainRequest&) { return KeyRoles{operate}; },
-                        [](const StatusRequest&) {
-                          return KeyRoles{submit, read};
-                        },
-                        [](const JobsRequest&) {
-                          return KeyRoles{submit, read};
-                        },
-                        [](const BatchesRequest&) {
-                          return KeyRoles{submit, read};
-                        },
-                        [](const ChangeBatch&) { return KeyRoles{submit}; },
-                        [](const ChangePause&) { return KeyRoles{submit}; },
-                        [](const Drop&) { return KeyRoles{submit}; },
-                        [](const Submit&) { return KeyRoles{submit}; },
-                        [](const Cancel&) { return KeyRoles{submit}; },
-                        [](const Retry&) { return KeyRoles{submit}; },
-                        [](const Fetch&) { return KeyRoles{read}; },
-                        [](const Watch&) { return KeyRoles{read}; },
-                        [](const StreamsRequest&) {
-                          return KeyRoles{read, admin};
-                        },
-                        [](const CursorsRequest&) {
-                          return KeyRoles{read, admin};
-                        },
-                        [](const Acknowledge&) { return KeyRoles{read}; },
-                        [](const auto&) { return KeyRoles{admin}; },
-                    },
-                    message);
+std::string in_words(KeyRoles roles) {
+  std::string words;
+  for (const char letter : roles.text()) words += letter == ',' ? ", " : std::string(1, letter);
+  return words;
+}
+
+bool is_one(KeyRoles roles) {
+  return roles.text().find(',') == std::string::npos;
+}
+
+std::string had(KeyRoles roles) {
+  return (is_one(roles) ? "the role " : "the roles ") + in_words(roles);
+}
+
+std::string wanted(KeyRoles roles) {
+  return (is_one(roles) ? "the role " : "one of the roles ") + in_words(roles);
 }
 
 }  // namespace
@@ -89,13 +64,13 @@ Status Access::check(const Grant* who, Endpoint endpoint, const Message& message
                    "ask the broker's administrator to allow it again"});
   }
   const KeyRoles needed = roles_for(endpoint, message);
-  if (who->roles.allow_any(needed)) return {};
+  if (who->roles.has_any(needed)) return {};
   return refuse("key " + who->name + " of tenant " + who->tenant,
-                "it has the roles " + who->roles.text() + " and sent what needs " + needed.text(),
+                "it has " + had(who->roles) + " and sent what needs " + wanted(needed),
                 {Code::unauthorized,
-                 "the key " + who->name + " has the roles " + who->roles.text() +
-                     "; this message needs " + needed.text(),
-                 "use another key, or ask the broker's administrator for the role"});
+                 "the key " + who->name + " has " + had(who->roles) + "; this message needs " +
+                     wanted(needed),
+                 "use another key, or ask the broker's administrator for a role"});
 }
 
 Status Access::refuse(const std::string& who, const std::string& reason, Error error) {

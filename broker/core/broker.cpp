@@ -113,6 +113,13 @@ void Broker::received(Received event) {
 void Broker::message(Received event) {
   auto& [peer, envelope, bytes, key] = event;
   const Grant* who = access_.find(key);
+  const auto* greeting = std::get_if<Hello>(&envelope.message);
+  // A peer at the wrong endpoint is told so, and not that its key lacks a role: no role would help.
+  if (who != nullptr && greeting != nullptr && peer.endpoint != Endpoint::push) {
+    if (auto right = Sessions::check_endpoint(peer, *greeting); !right) {
+      return out_.refuse(peer, envelope.id, std::move(right.error()));
+    }
+  }
   if (auto allowed = access_.check(who, peer.endpoint, envelope.message); !allowed) {
     return out_.refuse(peer, envelope.id, std::move(allowed.error()));
   }
@@ -121,7 +128,7 @@ void Broker::message(Received event) {
   if (peer.endpoint == Endpoint::push) {
     return push_message(who->tenant, std::move(envelope.message));
   }
-  if (const auto* h = std::get_if<Hello>(&envelope.message)) {
+  if (greeting != nullptr) {
     if (bytes > limits::hello_bytes) {
       return out_.refuse(peer, envelope.id,
                          {Code::too_large,
@@ -129,7 +136,7 @@ void Broker::message(Received event) {
                               std::to_string(limits::hello_bytes),
                           "give shorter names, and fewer of them"});
     }
-    return hello(peer, envelope.id, *h, *who);
+    return hello(peer, envelope.id, *greeting, *who);
   }
   if (sessions_.heard(peer, key) == nullptr) {
     return out_.refuse(peer, envelope.id, say_hello_first());
@@ -237,7 +244,7 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello, const Grant& who) {
   // Without an instance the broker could not tell an engine that died and was started again from
   // one that reconnected, and would never blame the job that killed it.
-  if (peer.endpoint == Endpoint::engine && hello.role == Role::engine && hello.instance.empty()) {
+  if (peer.endpoint == Endpoint::engine && hello.instance.empty()) {
     return out_.refuse(peer, id,
                        {Code::missing_field, "hello: the engine names no instance",
                         "give instance, a random id of the process"});
