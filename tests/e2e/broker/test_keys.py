@@ -262,6 +262,18 @@ def test_the_broker_refuses_to_start_with_unusable_keys(keys, tmp_path):
         assert said in refused_start(tmp_path, "--keys", keys.folder), line
 
 
+@pytest.mark.parametrize("whom, admitted", [("any_key", "a key that is not allowed"),
+                                            ("no_key", "a peer without a key")])
+def test_the_broker_refuses_to_start_where_zeromq_admits_strangers(whom, admitted, keys, tmp_path):
+    library = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "tests" / \
+        "liblets_strangers_in.so"
+    assert library.exists(), "build the target lets_strangers_in"
+    said = refused_start(tmp_path, "--keys", keys.folder, environment={
+        **os.environ, "LD_PRELOAD": str(library), "LETS_IN": whom})
+    assert "unauthorized: the start-up test: tcp://127.0.0.1:" in said
+    assert f"admitted {admitted}" in said
+
+
 def test_a_broken_list_leaves_the_one_before_in_force(keys, broker, context):
     key = keys.one
     allowed = keys.folder / "allowed"
