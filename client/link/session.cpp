@@ -53,6 +53,7 @@ class BrokerSession final : public Session {
   const Welcome& welcome() const override { return welcome_; }
   std::size_t unanswered() const override { return questions_.size(); }
   const std::string& endpoint() const override { return options_.endpoint; }
+  bool keyed() const override { return !options_.key.public_key.empty(); }
 
  private:
   std::int64_t now() const { return clock_.monotonic_us(); }
@@ -195,8 +196,10 @@ Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
       return lose("the broker has restarted");
     }
   }
-  if (std::holds_alternative<Goodbye>(envelope.message)) {
-    return lose("the broker is leaving");
+  if (const auto* goodbye = std::get_if<Goodbye>(&envelope.message)) {
+    // The session ends, and not always because the broker does.
+    return lose("the broker said goodbye" +
+                (goodbye->reason.empty() ? "" : ": " + goodbye->reason));
   }
   if (questions_.erase(envelope.id) != 0 || std::holds_alternative<Partials>(envelope.message)) {
     answers.push_back(std::move(envelope));

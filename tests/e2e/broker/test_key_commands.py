@@ -44,9 +44,51 @@ def test_key_files_are_for_their_owner_alone(keys, tmp_path):
     assert pathlib.Path(keys.folder).stat().st_mode & 0o777 == 0o700
     assert "exists" in keys.run("new", key.path, code=3)
     keys.run("allow", "x", "--keys", keys.folder, "--roles", "read", "--public", MANUAL, code=3)
-    assert "twice" in keys.run("allow", "one", "--keys", keys.folder, "--roles", "read", "--public",
-                               keys.stranger().public, code=2)
+    again = keys.run("allow", "one", "--keys", keys.folder, "--roles", "read", "--public",
+                     keys.stranger().public, code=3)
+    assert f"conflict: {keys.folder / 'allowed'} allows a key named one already" in again
+    same = keys.run("allow", "three", "--keys", keys.folder, "--roles", "read", "--public",
+                    key.public, code=3)
+    assert "allows this key already, with the name one" in same and "keys allow" in same
     assert "no key named" in keys.run("revoke", "nobody", "--keys", keys.folder, code=3)
+
+
+def test_a_name_is_given_to_one_key(keys, tmp_path):
+    said = keys.run("new", tmp_path / "another.key", "--keys", keys.folder, "--name", "one",
+                    "--roles", "read", code=3)
+    assert f"conflict: {keys.folder / 'allowed'} allows a key named one already" in said
+    assert "keys revoke" in said and "keys allow" in said
+    assert not (tmp_path / "another.key").exists()
+
+
+def test_a_wrong_broker_line_in_the_key_file_is_among_what_may_be_wrong(keys, broker, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Keys(tmp_path / "other").own.public
+    path = keys.one.path
+    path.write_text(path.read_text().replace(keys.own.public, other))
+    done = subprocess.run([MILLRACE, "status", "--broker", broker.endpoint("clients"), "--key",
+                           path, "--timeout", "1"], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    assert done.returncode == 4
+    assert "the key file's `broker` line is not this broker's key" in done.stderr
+    assert "XDG_RUNTIME_DIR" not in done.stderr
+
+
+def test_a_follower_whose_key_is_revoked_is_told_so(keys, broker, context):
+    peer = client(context, broker, keys.two)
+    peer.ask("submit", jobs=[job("a")])
+    peer.ask("cancel", jobs=["a"])
+    follower = subprocess.Popen(
+        [MILLRACE, "results", "results", "--follow", "--broker", broker.endpoint("clients"),
+         "--key", keys.one.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert follower.stdout.readline()  # it has a session
+        keys.revoke("one")
+        said = follower.communicate(timeout=PATIENCE_S)[1]
+        assert follower.returncode == 3 and "unauthorized" in said, said
+        assert "leaving" not in said and "was changed or revoked" in said, said
+    finally:
+        follower.kill()
 
 
 def test_an_engine_takes_a_key_file_and_ends_when_it_is_refused(keys, broker, tmp_path, context):

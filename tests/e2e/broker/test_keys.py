@@ -297,3 +297,17 @@ def test_with_keys_the_broker_listens_to_other_machines(keys, tmp_path):
     finally:
         process.terminate()
         assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_connection_that_the_peer_resets_is_not_blamed_on_its_key(keys, broker, context):
+    host, port = broker.endpoint("clients").removeprefix("tcp://").split(":")
+    peer = sockets.create_connection((host, int(port)))
+    assert peer.recv(10)  # the broker's part of the greeting has begun
+    peer.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    until = time.monotonic() + PATIENCE_S
+    while not refusals(broker):
+        assert time.monotonic() < until, broker.told()
+    assert len(refusals(broker)) == 1
+    assert "the peer reset the connection" in refusals(broker)[0] and "key" not in \
+        refusals(broker)[0]
