@@ -23,6 +23,10 @@ std::string wanted(KeyRoles roles) {
   return (is_one(roles) ? "the role " : "one of the roles ") + in_words(roles);
 }
 
+std::string rights(const Grant& grant) {
+  return "tenant " + grant.tenant + ", roles " + grant.roles.text();
+}
+
 }  // namespace
 
 Access::Access(Outbox& out, const std::optional<std::vector<Grant>>& grants)
@@ -32,29 +36,37 @@ Access::Access(Outbox& out, const std::optional<std::vector<Grant>>& grants)
              default_tenant,
              {KeyRole::submit, KeyRole::read, KeyRole::work, KeyRole::admin, KeyRole::operate},
              {}} {
-  if (grants) replace(*grants);
+  if (grants) static_cast<void>(replace(*grants));
 }
 
-void Access::replace(const std::vector<Grant>& grants) {
+std::vector<std::string> Access::replace(const std::vector<Grant>& grants) {
+  std::map<std::string, Grant> before, after;
+  for (const auto& [key, grant] : grants_) before[grant.name] = grant;
+  for (const Grant& grant : grants) after[grant.name] = grant;
   grants_.clear();
   told_.clear();
   for (const Grant& grant : grants) grants_[grant.key] = grant;
+
+  std::vector<std::string> changes;
+  for (const auto& [name, grant] : before) {
+    const auto found = after.find(name);
+    if (found == after.end()) {
+      changes.push_back("removed " + name + " (" + rights(grant) + ")");
+    } else if (found->second != grant) {
+      changes.push_back("changed " + name + " (" + rights(grant) + " -> " + rights(found->second) +
+                        ")" + (found->second.key == grant.key ? "" : ", which is another key now"));
+    }
+  }
+  for (const auto& [name, grant] : after) {
+    if (!before.contains(name)) changes.push_back("added " + name + " (" + rights(grant) + ")");
+  }
+  return changes;
 }
 
 const Grant* Access::find(const std::string& key) const {
   if (!keyed_) return &local_;
   const auto found = grants_.find(key);
   return found == grants_.end() ? nullptr : &found->second;
-}
-
-bool Access::administers(const Message& message) {
-  return std::visit(
-      [](const auto& one) {
-        using M = std::decay_t<decltype(one)>;
-        return std::is_same_v<M, Trim> || std::is_same_v<M, Keep> || std::is_same_v<M, Remove> ||
-               std::is_same_v<M, BackupRequest> || std::is_same_v<M, DrainRequest>;
-      },
-      message);
 }
 
 Status Access::check(const Grant* who, Endpoint endpoint, const Message& message) {

@@ -28,6 +28,7 @@ struct Asker {  // who waits for the answer to a request
   Peer peer;
   std::uint64_t id = 0;  // of the request
   std::string tenant;
+  std::uint64_t audit = 0;  // of Outbox::begin_audit
 };
 
 class Sessions {
