@@ -1,51 +1,30 @@
 #include "broker/core/access.hpp"
 
-#include "broker/core/overloaded.hpp"
+#include "broker/core/message_roles.hpp"
 
 namespace millrace::broker {
 namespace {
 
-// One of these roles is needed to send the message. A message that is not named here needs admin.
-KeyRoles roles_for(Endpoint endpoint, const Message& message) {
-  using enum KeyRole;
-  if (endpoint == Endpoint::push) return {submit};
-  if (endpoint == Endpoint::engine) return {work};
-  return std::visit(Overloaded{
-                        [](const Hello&) {
-                          return KeyRoles{submit, read, admin, operate};
-                        },
-                        [](const Goodbye&) {
-                          return KeyRoles{submit, read, admin, operate};
-                        },
-                        [](const BackupRequest&) { return KeyRoles{operate}; },
-                        [](const DrainRequest&) { return KeyRoles{operate}; },
-                        [](const StatusRequest&) {
-                          return KeyRoles{submit, read};
-                        },
-                        [](const JobsRequest&) {
-                          return KeyRoles{submit, read};
-                        },
-                        [](const BatchesRequest&) {
-                          return KeyRoles{submit, read};
-                        },
-                        [](const ChangeBatch&) { return KeyRoles{submit}; },
-                        [](const ChangePause&) { return KeyRoles{submit}; },
-                        [](const Drop&) { return KeyRoles{submit}; },
-                        [](const Submit&) { return KeyRoles{submit}; },
-                        [](const Cancel&) { return KeyRoles{submit}; },
-                        [](const Retry&) { return KeyRoles{submit}; },
-                        [](const Fetch&) { return KeyRoles{read}; },
-                        [](const Watch&) { return KeyRoles{read}; },
-                        [](const StreamsRequest&) {
-                          return KeyRoles{read, admin};
-                        },
-                        [](const CursorsRequest&) {
-                          return KeyRoles{read, admin};
-                        },
-                        [](const Acknowledge&) { return KeyRoles{read}; },
-                        [](const auto&) { return KeyRoles{admin}; },
-                    },
-                    message);
+std::string in_words(KeyRoles roles) {
+  std::string words;
+  for (const char letter : roles.text()) words += letter == ',' ? ", " : std::string(1, letter);
+  return words;
+}
+
+bool is_one(KeyRoles roles) {
+  return roles.text().find(',') == std::string::npos;
+}
+
+std::string had(KeyRoles roles) {
+  return (is_one(roles) ? "the role " : "the roles ") + in_words(roles);
+}
+
+std::string wanted(KeyRoles roles) {
+  return (is_one(roles) ? "the role " : "one of the roles ") + in_words(roles);
+}
+
+std::string rights(const Grant& grant) {
+  return "tenant " + grant.tenant + ", roles " + grant.roles.text();
 }
 
 }  // namespace
@@ -57,29 +36,37 @@ Access::Access(Outbox& out, const std::optional<std::vector<Grant>>& grants)
              default_tenant,
              {KeyRole::submit, KeyRole::read, KeyRole::work, KeyRole::admin, KeyRole::operate},
              {}} {
-  if (grants) replace(*grants);
+  if (grants) static_cast<void>(replace(*grants));
 }
 
-void Access::replace(const std::vector<Grant>& grants) {
+std::vector<std::string> Access::replace(const std::vector<Grant>& grants) {
+  std::map<std::string, Grant> before, after;
+  for (const auto& [key, grant] : grants_) before[grant.name] = grant;
+  for (const Grant& grant : grants) after[grant.name] = grant;
   grants_.clear();
   told_.clear();
   for (const Grant& grant : grants) grants_[grant.key] = grant;
+
+  std::vector<std::string> changes;
+  for (const auto& [name, grant] : before) {
+    const auto found = after.find(name);
+    if (found == after.end()) {
+      changes.push_back("removed " + name + " (" + rights(grant) + ")");
+    } else if (found->second != grant) {
+      changes.push_back("changed " + name + " (" + rights(grant) + " -> " + rights(found->second) +
+                        ")" + (found->second.key == grant.key ? "" : ", which is another key now"));
+    }
+  }
+  for (const auto& [name, grant] : after) {
+    if (!before.contains(name)) changes.push_back("added " + name + " (" + rights(grant) + ")");
+  }
+  return changes;
 }
 
 const Grant* Access::find(const std::string& key) const {
   if (!keyed_) return &local_;
   const auto found = grants_.find(key);
   return found == grants_.end() ? nullptr : &found->second;
-}
-
-bool Access::administers(const Message& message) {
-  return std::visit(
-      [](const auto& one) {
-        using M = std::decay_t<decltype(one)>;
-        return std::is_same_v<M, Trim> || std::is_same_v<M, Keep> || std::is_same_v<M, Remove> ||
-               std::is_same_v<M, BackupRequest> || std::is_same_v<M, DrainRequest>;
-      },
-      message);
 }
 
 Status Access::check(const Grant* who, Endpoint endpoint, const Message& message) {
@@ -89,13 +76,13 @@ Status Access::check(const Grant* who, Endpoint endpoint, const Message& message
                    "ask the broker's administrator to allow it again"});
   }
   const KeyRoles needed = roles_for(endpoint, message);
-  if (who->roles.allow_any(needed)) return {};
+  if (who->roles.has_any(needed)) return {};
   return refuse("key " + who->name + " of tenant " + who->tenant,
-                "it has the roles " + who->roles.text() + " and sent what needs " + needed.text(),
+                "it has " + had(who->roles) + " and sent what needs " + wanted(needed),
                 {Code::unauthorized,
-                 "the key " + who->name + " has the roles " + who->roles.text() +
-                     "; this message needs " + needed.text(),
-                 "use another key, or ask the broker's administrator for the role"});
+                 "the key " + who->name + " has " + had(who->roles) + "; this message needs " +
+                     wanted(needed),
+                 "use another key, or ask the broker's administrator for a role"});
 }
 
 Status Access::refuse(const std::string& who, const std::string& reason, Error error) {

@@ -22,13 +22,12 @@ class Access {
   // `grants` none: there are no keys.
   Access(Outbox& out, const std::optional<std::vector<Grant>>& grants);
 
-  void replace(const std::vector<Grant>& grants);  // of a broker with keys
+  // Of a broker with keys. Returns what has changed, by name, for people: never a key.
+  std::vector<std::string> replace(const std::vector<Grant>& grants);
   bool keyed() const { return keyed_; }
   // What the key of a connection may do; null where it is not, or no longer, allowed.
   const Grant* find(const std::string& key) const;
 
-  // Whether only administrators and operators may send it, because it changes what others see.
-  static bool administers(const Message& message);
   // Whether the key may send this message to this endpoint. An error (unauthorized) is counted, and
   // logged once for each key and reason.
   Status check(const Grant* who, Endpoint endpoint, const Message& message);

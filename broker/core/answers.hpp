@@ -1,9 +1,11 @@
 #pragma once
 // Answers requests from the ledger: one operation after another, until the answer is known or the
-// ledger refuses. `Sessions::begin` must have counted the request. Thread safety: none.
+// ledger refuses. `begin` must have counted the request. Requests that the log tells of get their
+// line here, because here their outcome is known. Thread safety: none.
 #include <functional>
 #include <utility>
 
+#include "broker/core/audit_text.hpp"
 #include "broker/core/outbox.hpp"
 #include "broker/core/sessions.hpp"
 
@@ -13,6 +15,12 @@ class Answers {
  public:
   Answers(Outbox& out, Sessions& sessions) : out_(out), sessions_(sessions) {}
 
+  // As Sessions::begin.
+  bool begin(const Asker& asker) {
+    if (sessions_.begin(asker.peer, asker.id)) return true;
+    out_.end_audit(asker.audit, refused_as(Code::overloaded));
+    return false;
+  }
   // Asks the ledger for one operation. If the ledger refuses it, the request is refused as well.
   void ask(const Asker& asker, Operation operation, std::function<void(Reply)> then) {
     out_.ask_one(std::move(operation), [this, asker, then = std::move(then)](Result<Reply> reply) {
@@ -22,14 +30,25 @@ class Answers {
   }
   void answer(const Asker& asker, Message message) {
     sessions_.end(asker.peer);
-    out_.send(asker.peer, asker.id, std::move(message));
+    answer_at_once(asker, std::move(message));
   }
   void refuse(const Asker& asker, Error error) {
     sessions_.end(asker.peer);
+    refuse_at_once(asker, std::move(error));
+  }
+  // For a request that `begin` has not counted.
+  void answer_at_once(const Asker& asker, Message message) {
+    if (asker.audit != 0) out_.end_audit(asker.audit, outcome_word(message), outcome_text(message));
+    out_.send(asker.peer, asker.id, std::move(message));
+  }
+  void refuse_at_once(const Asker& asker, Error error) {
+    if (asker.audit != 0) out_.end_audit(asker.audit, refused_as(error.code), error.message);
     out_.refuse(asker.peer, asker.id, std::move(error));
   }
 
  private:
+  static std::string refused_as(Code code) { return "refused as " + std::string(code_name(code)); }
+
   Outbox& out_;
   Sessions& sessions_;
 };

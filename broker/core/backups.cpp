@@ -6,22 +6,21 @@ namespace millrace::broker {
 
 void Backups::request(const Asker& asker, BackupRequest request) {
   if (closed_) {
-    return out_.refuse(asker.peer, asker.id,
-                       {Code::draining, "the broker is stopping and begins no backup",
-                        "ask again when it is back", limits::retry_start_ms});
+    return answers_.refuse_at_once(asker,
+                                   {Code::draining, "the broker is stopping and begins no backup",
+                                    "ask again when it is back", limits::retry_start_ms});
   }
   const bool same = request.name == name_;
   if (running_ && !same) {
-    return out_.refuse(asker.peer, asker.id,
-                       {Code::conflict, "the backup " + name_ + " is under way",
-                        "wait until it is done", limits::retry_room_ms});
+    return answers_.refuse_at_once(asker, {Code::conflict, "the backup " + name_ + " is under way",
+                                           "wait until it is done", limits::retry_room_ms});
   }
   if (same && (running_ || last_.done)) return answer(asker);
   if (same && error_) {  // told once; asked again, it begins anew
     name_.clear();
-    return out_.refuse(asker.peer, asker.id, *std::exchange(error_, std::nullopt));
+    return answers_.refuse_at_once(asker, *std::exchange(error_, std::nullopt));
   }
-  if (!sessions_.begin(asker.peer, asker.id)) return;
+  if (!answers_.begin(asker)) return;
   name_ = std::move(request.name);
   last_ = {};
   error_.reset();
@@ -33,7 +32,7 @@ void Backups::request(const Asker& asker, BackupRequest request) {
     const auto* r = reply_as<BackUpReply>(reply);
     if (r == nullptr) {
       name_.clear();
-      return out_.refuse(asker.peer, asker.id, reply_error(reply));
+      return answers_.refuse_at_once(asker, reply_error(reply));
     }
     last_ = *r;
     answer(asker);
@@ -42,8 +41,7 @@ void Backups::request(const Asker& asker, BackupRequest request) {
 }
 
 void Backups::answer(const Asker& asker) {
-  out_.send(asker.peer, asker.id,
-            BackupAnswer{last_.folder, last_.bytes, last_.copied, last_.done});
+  answers_.answer_at_once(asker, BackupAnswer{last_.folder, last_.bytes, last_.copied, last_.done});
 }
 
 void Backups::step() {

@@ -5,14 +5,14 @@
 #include <optional>
 #include <string>
 
-#include "broker/core/outbox.hpp"
-#include "broker/core/sessions.hpp"
+#include "broker/core/answers.hpp"
 
 namespace millrace::broker {
 
 class Backups {
  public:
-  Backups(Outbox& out, Sessions& sessions) : out_(out), sessions_(sessions) {}
+  Backups(Outbox& out, Sessions& sessions)
+      : out_(out), sessions_(sessions), answers_(out, sessions) {}
 
   void request(const Asker& asker, BackupRequest request);
   bool makes(const std::string& name) const { return running_ && name == name_; }
@@ -24,6 +24,7 @@ class Backups {
 
   Outbox& out_;
   Sessions& sessions_;
+  Answers answers_;
   std::string name_;  // of the last one
   bool running_ = false, closed_ = false;
   BackUpReply last_;

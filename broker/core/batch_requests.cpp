@@ -15,7 +15,7 @@ void BatchRequests::add_rate(const std::string& tenant, BatchState& batch) const
 }
 
 void BatchRequests::batches(const Asker& asker, BatchesRequest request) {
-  if (!sessions_.begin(asker.peer, asker.id)) return;
+  if (!answers_.begin(asker)) return;
   answers_.ask(asker, ListBatches{asker.tenant, std::move(request)}, [this, asker](Reply reply) {
     BatchesAnswer found = std::move(std::get<ListBatchesReply>(reply).answer);
     for (BatchState& batch : found.batches) add_rate(asker.tenant, batch);
@@ -24,7 +24,7 @@ void BatchRequests::batches(const Asker& asker, BatchesRequest request) {
 }
 
 void BatchRequests::change(const Asker& asker, ChangeBatch change) {
-  if (!sessions_.begin(asker.peer, asker.id)) return;
+  if (!answers_.begin(asker)) return;
   answers_.ask(asker, UpdateBatch{asker.tenant, std::move(change)}, [this, asker](Reply reply) {
     auto& changed = std::get<UpdateBatchReply>(reply);
     if (changed.written != 0) {

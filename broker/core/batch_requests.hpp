@@ -9,7 +9,7 @@ namespace millrace::broker {
 class BatchRequests {
  public:
   BatchRequests(Outbox& out, Sessions& sessions, Doorbell& doorbell)
-      : out_(out), sessions_(sessions), answers_(out, sessions), doorbell_(doorbell) {}
+      : out_(out), answers_(out, sessions), doorbell_(doorbell) {}
 
   void batches(const Asker& asker, BatchesRequest request);
   void change(const Asker& asker, ChangeBatch change);
@@ -18,7 +18,6 @@ class BatchRequests {
   void add_rate(const std::string& tenant, BatchState& batch) const;
 
   Outbox& out_;
-  Sessions& sessions_;
   Answers answers_;
   Doorbell& doorbell_;
 };

@@ -21,6 +21,7 @@ Broker::Broker(CoreConfig config)
     : config_(std::move(config)),
       access_(out_, config_.grants),
       sessions_(out_, config_),
+      answers_(out_, sessions_),
       doorbell_(out_, config_),
       models_(out_),
       dispatcher_(out_, config_, table_, doorbell_),
@@ -113,15 +114,20 @@ void Broker::received(Received event) {
 void Broker::message(Received event) {
   auto& [peer, envelope, bytes, key] = event;
   const Grant* who = access_.find(key);
+  const auto* greeting = std::get_if<Hello>(&envelope.message);
+  // A peer at the wrong endpoint is told so, and not that its key lacks a role: no role would help.
+  if (who != nullptr && greeting != nullptr && peer.endpoint != Endpoint::push) {
+    if (auto right = Sessions::check_endpoint(peer, *greeting); !right) {
+      return out_.refuse(peer, envelope.id, std::move(right.error()));
+    }
+  }
   if (auto allowed = access_.check(who, peer.endpoint, envelope.message); !allowed) {
     return out_.refuse(peer, envelope.id, std::move(allowed.error()));
   }
-  if (peer.endpoint == Endpoint::client && Access::administers(envelope.message))
-    audit(*who, envelope.message);
   if (peer.endpoint == Endpoint::push) {
     return push_message(who->tenant, std::move(envelope.message));
   }
-  if (const auto* h = std::get_if<Hello>(&envelope.message)) {
+  if (greeting != nullptr) {
     if (bytes > limits::hello_bytes) {
       return out_.refuse(peer, envelope.id,
                          {Code::too_large,
@@ -129,25 +135,26 @@ void Broker::message(Received event) {
                               std::to_string(limits::hello_bytes),
                           "give shorter names, and fewer of them"});
     }
-    return hello(peer, envelope.id, *h, *who);
+    return hello(peer, envelope.id, *greeting, *who);
   }
   if (sessions_.heard(peer, key) == nullptr) {
     return out_.refuse(peer, envelope.id, say_hello_first());
   }
   if (std::holds_alternative<Goodbye>(envelope.message)) return goodbye(peer);
   if (peer.endpoint == Endpoint::client) {
-    client_message({peer, envelope.id, who->tenant}, std::move(envelope.message));
+    const std::uint64_t audited = audit(*who, envelope.message);
+    client_message({peer, envelope.id, who->tenant, audited}, std::move(envelope.message));
   } else {
     engine_message(peer, envelope.id, std::move(envelope.message));
   }
 }
 
-// One line for each command of an administrator, whatever becomes of it. The log adds the time.
-void Broker::audit(const Grant& who, const Message& message) {
+// Who asks for what, where the log is to tell of it. The log adds the time.
+std::uint64_t Broker::audit(const Grant& who, const Message& message) {
+  if (!is_audited(message)) return 0;
   const auto* backup = std::get_if<BackupRequest>(&message);
-  if (backup != nullptr && backups_.makes(backup->name)) return;  // it only asks how far it is
-  out_.note(NoteLevel::audit,
-            "key " + who.name + " of tenant " + who.tenant + ": " + audit_text(message));
+  if (backup != nullptr && backups_.makes(backup->name)) return 0;  // it only asks how far it is
+  return out_.begin_audit("key " + who.name + " of tenant " + who.tenant, audit_text(message));
 }
 
 void Broker::client_message(const Asker& asker, Message message) {
@@ -184,7 +191,7 @@ void Broker::client_message(const Asker& asker, Message message) {
                  [&](Remove& m) { stream_requests_.remove(asker, std::move(m)); },
                  [&](BackupRequest& m) { backups_.request(asker, std::move(m)); },
                  [&](DrainRequest& m) {
-                   out_.send(asker.peer, asker.id, DrainAnswer{config_.drain_wait_ms});
+                   answers_.answer_at_once(asker, DrainAnswer{config_.drain_wait_ms});
                    drain({.engines = m.engines});
                  },
                  [&](auto&) { refuse_unexpected(asker.peer, asker.id, message); },
@@ -242,7 +249,7 @@ void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello, const Grant& who) {
   // Without an instance the broker could not tell an engine that died and was started again from
   // one that reconnected, and would never blame the job that killed it.
-  if (peer.endpoint == Endpoint::engine && hello.role == Role::engine && hello.instance.empty()) {
+  if (peer.endpoint == Endpoint::engine && hello.instance.empty()) {
     return out_.refuse(peer, id,
                        {Code::missing_field, "hello: the engine names no instance",
                         "give instance, a random id of the process"});
@@ -313,7 +320,9 @@ void Broker::replace_grants(const std::vector<Grant>& grants) {
   for (const auto& [peer, session] : sessions_.all()) {
     if (const Grant* grant = access_.find(session.key)) before[peer] = *grant;
   }
-  access_.replace(grants);
+  for (const std::string& change : access_.replace(grants)) {
+    out_.note(NoteLevel::audit, "the list of keys: " + change);
+  }
   std::size_t ended = 0;
   for (const auto& [peer, grant] : before) {
     const Grant* now = access_.find(grant.key);
@@ -392,6 +401,7 @@ void Broker::check_drained() {
   for (const auto& [peer, session] : sessions_.all()) {
     out_.send(peer, 0, Goodbye{"the broker is stopping; its queue is on disk"});
   }
+  out_.end_audits("no answer before the broker stopped");
   stopped_ = true;
 }
 

@@ -32,9 +32,9 @@ void JobRequests::answer_if_known(const Asker& asker, const std::string& batch, 
 
 void JobRequests::cancel(const Asker& asker, Cancel cancel) {
   if (auto named = check_named("cancel", cancel.jobs, cancel.batch); !named) {
-    return out_.refuse(asker.peer, asker.id, std::move(named.error()));
+    return answers_.refuse_at_once(asker, std::move(named.error()));
   }
-  if (sessions_.begin(asker.peer, asker.id)) cancel_more(asker, std::move(cancel), {});
+  if (answers_.begin(asker)) cancel_more(asker, std::move(cancel), {});
 }
 
 void JobRequests::cancel_more(const Asker& asker, Cancel cancel, Cancelled so_far) {
@@ -59,9 +59,9 @@ void JobRequests::cancel_more(const Asker& asker, Cancel cancel, Cancelled so_fa
 
 void JobRequests::retry(const Asker& asker, Retry retry) {
   if (auto named = check_named("retry", retry.jobs, retry.batch); !named) {
-    return out_.refuse(asker.peer, asker.id, std::move(named.error()));
+    return answers_.refuse_at_once(asker, std::move(named.error()));
   }
-  if (sessions_.begin(asker.peer, asker.id)) retry_more(asker, std::move(retry), 0, {});
+  if (answers_.begin(asker)) retry_more(asker, std::move(retry), 0, {});
 }
 
 void JobRequests::retry_more(const Asker& asker, Retry retry, std::uint64_t after, Retried so_far) {
@@ -84,7 +84,7 @@ void JobRequests::retry_more(const Asker& asker, Retry retry, std::uint64_t afte
 }
 
 void JobRequests::jobs(const Asker& asker, JobsRequest request) {
-  if (!sessions_.begin(asker.peer, asker.id)) return;
+  if (!answers_.begin(asker)) return;
   answers_.ask(asker, ListJobs{asker.tenant, std::move(request)}, [this, asker](Reply reply) {
     JobsAnswer found = std::move(std::get<ListJobsReply>(reply).answer);
     for (JobInfo& job : found.jobs) {
@@ -97,9 +97,9 @@ void JobRequests::jobs(const Asker& asker, JobsRequest request) {
 
 void JobRequests::drop(const Asker& asker, Drop drop) {
   if (auto named = check_named("drop", drop.jobs, drop.batch); !named) {
-    return out_.refuse(asker.peer, asker.id, std::move(named.error()));
+    return answers_.refuse_at_once(asker, std::move(named.error()));
   }
-  if (sessions_.begin(asker.peer, asker.id)) drop_more(asker, std::move(drop), {});
+  if (answers_.begin(asker)) drop_more(asker, std::move(drop), {});
 }
 
 void JobRequests::drop_more(const Asker& asker, Drop drop, Dropped so_far) {

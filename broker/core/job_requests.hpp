@@ -15,9 +15,7 @@ class JobRequests {
  public:
   JobRequests(Outbox& out, Sessions& sessions, const EngineTable& table, Engines& engines,
               Dispatcher& dispatcher, Doorbell& doorbell)
-      : out_(out),
-        sessions_(sessions),
-        answers_(out, sessions),
+      : answers_(out, sessions),
         table_(table),
         engines_(engines),
         dispatcher_(dispatcher),
@@ -35,8 +33,6 @@ class JobRequests {
   void retry_more(const Asker& asker, Retry retry, std::uint64_t after, Retried so_far);
   void drop_more(const Asker& asker, Drop drop, Dropped so_far);
 
-  Outbox& out_;
-  Sessions& sessions_;
   Answers answers_;
   const EngineTable& table_;
   Engines& engines_;

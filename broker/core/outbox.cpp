@@ -34,6 +34,24 @@ void Outbox::note(NoteLevel level, std::string text) {
   actions_.notes.push_back({level, std::move(text)});
 }
 
+std::uint64_t Outbox::begin_audit(std::string who, std::string request) {
+  audited_.emplace(next_audit_, Audited{std::move(who), std::move(request)});
+  return next_audit_++;
+}
+
+void Outbox::end_audit(std::uint64_t number, const std::string& outcome, const std::string& more) {
+  const auto found = audited_.find(number);
+  if (found == audited_.end()) return;
+  const auto& [who, request] = found->second;
+  note(NoteLevel::audit,
+       who + ": " + outcome + ": " + request + (more.empty() ? "" : " (" + more + ")"));
+  audited_.erase(found);
+}
+
+void Outbox::end_audits(const std::string& outcome) {
+  while (!audited_.empty()) end_audit(audited_.begin()->first, outcome);
+}
+
 void Outbox::joined(EngineInfo engine) {
   actions_.joined.push_back(std::move(engine));
 }

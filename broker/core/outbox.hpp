@@ -4,6 +4,7 @@
 // Thread safety: none; it belongs to one state machine.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,13 @@ class Outbox {
   void ask_one(Operation operation, std::function<void(Result<Reply>)> then);
   void ring(Ring ring);
   void note(NoteLevel level, std::string text);
+  // A request that the log tells of, at every level, once it is known what became of it. Returns
+  // the number that end_audit() takes; 0 is that of a request which is not audited.
+  std::uint64_t begin_audit(std::string who, std::string request);
+  // Writes "WHO: OUTCOME: REQUEST (MORE)". The outcome stands before what others chose, so that no
+  // name can look like one.
+  void end_audit(std::uint64_t number, const std::string& outcome, const std::string& more = {});
+  void end_audits(const std::string& outcome);  // of all requests that have none yet
   void joined(EngineInfo engine);
   void hung(std::string engine);
 
@@ -45,7 +53,11 @@ class Outbox {
   Now now_;
   CoreCounters counters_;
   Actions actions_;
-  std::uint64_t next_ticket_ = 1;
+  struct Audited {
+    std::string who, request;
+  };
+  std::uint64_t next_ticket_ = 1, next_audit_ = 1;
+  std::map<std::uint64_t, Audited> audited_;
   std::unordered_map<std::uint64_t, Continuation> continuations_;
 };
 

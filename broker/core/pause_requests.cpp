@@ -24,9 +24,9 @@ Status check(const std::string& tenant, const ChangePause& change, const Models&
 
 void PauseRequests::change(const Asker& asker, const ChangePause& change) {
   if (auto sound = check(asker.tenant, change, models_); !sound) {
-    return out_.refuse(asker.peer, asker.id, std::move(sound.error()));
+    return answers_.refuse_at_once(asker, std::move(sound.error()));
   }
-  if (!sessions_.begin(asker.peer, asker.id)) return;
+  if (!answers_.begin(asker)) return;
   const Operation operation = change.paused
                                   ? Operation(Pause{asker.tenant, change.batch, change.model})
                                   : Operation(Resume{asker.tenant, change.batch, change.model});

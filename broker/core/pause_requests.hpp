@@ -16,17 +16,11 @@ class PauseRequests {
       std::function<void(const std::string& tenant, bool paused, const PauseReply& reply)>;
 
   PauseRequests(Outbox& out, Sessions& sessions, const Models& models, Changed changed)
-      : out_(out),
-        sessions_(sessions),
-        answers_(out, sessions),
-        models_(models),
-        changed_(std::move(changed)) {}
+      : answers_(out, sessions), models_(models), changed_(std::move(changed)) {}
 
   void change(const Asker& asker, const ChangePause& change);
 
  private:
-  Outbox& out_;
-  Sessions& sessions_;
   Answers answers_;
   const Models& models_;
   Changed changed_;

@@ -31,15 +31,17 @@ Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   return welcome;
 }
 
-Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
+Status Sessions::check_endpoint(const Peer& peer, const Hello& hello) {
   const auto role = peer.endpoint == Endpoint::engine ? Role::engine : Role::client;
-  if (hello.role != role) {
-    return fail(Code::unexpected_message,
-                std::string("hello: this endpoint is for ") +
-                    (role == Role::engine ? "engines" : "clients"),
-                role == Role::engine ? "clients connect to the broker's client endpoint"
-                                     : "engines connect to the broker's engine endpoint");
-  }
+  if (hello.role == role) return {};
+  return fail(
+      Code::unexpected_message,
+      std::string("hello: this endpoint is for ") + (role == Role::engine ? "engines" : "clients"),
+      role == Role::engine ? "clients connect to the broker's client endpoint"
+                           : "engines connect to the broker's engine endpoint");
+}
+
+Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   if (hello.version_min > protocol_version || hello.version_max < protocol_version) {
     return fail(Code::unsupported_version,
                 "hello: the peer offers versions " + std::to_string(hello.version_min) + " to " +
@@ -49,7 +51,8 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   }
   const auto engines = std::ranges::count_if(
       sessions_, [](const auto& item) { return item.first.endpoint == Endpoint::engine; });
-  if (role == Role::engine && !sessions_.contains(peer) && engines >= limits::engines) {
+  if (peer.endpoint == Endpoint::engine && !sessions_.contains(peer) &&
+      engines >= limits::engines) {
     return fail(
         Error{Code::overloaded,
               "hello: " + std::to_string(limits::engines) + " engines are connected, the limit",

@@ -28,13 +28,17 @@ struct Asker {  // who waits for the answer to a request
   Peer peer;
   std::uint64_t id = 0;  // of the request
   std::string tenant;
+  std::uint64_t audit = 0;  // of Outbox::begin_audit
 };
 
 class Sessions {
  public:
   Sessions(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
 
-  // Checks role and version, and opens the session. Errors: unexpected_message,
+  // Whether the peer came to the endpoint of its kind. Errors: unexpected_message, with a hint that
+  // names the right one.
+  static Status check_endpoint(const Peer& peer, const Hello& hello);
+  // Checks the version, and opens the session of a peer at its endpoint. Errors:
   // unsupported_version, overloaded.
   Status open(const Peer& peer, const Hello& hello, const Grant& who);
   Welcome welcome(Endpoint endpoint, const Grant& who) const;

@@ -35,15 +35,10 @@ StreamState StreamRequests::state_of(StreamInfo info) const {
 // Asks the ledger for one operation. If the ledger refuses it, the request is refused as well.
 void StreamRequests::ask(const Asker& asker, Operation operation,
                          std::function<Message(Reply)> answer) {
-  if (!sessions_.begin(asker.peer, asker.id)) return;
-  out_.ask_one(std::move(operation),
-               [this, asker, answer = std::move(answer)](Result<Reply> reply) {
-                 sessions_.end(asker.peer);
-                 if (!reply) {
-                   return out_.refuse(asker.peer, asker.id, std::move(reply.error()));
-                 }
-                 out_.send(asker.peer, asker.id, answer(*std::move(reply)));
-               });
+  if (!answers_.begin(asker)) return;
+  answers_.ask(asker, std::move(operation), [this, asker, answer = std::move(answer)](Reply reply) {
+    answers_.answer(asker, answer(std::move(reply)));
+  });
 }
 
 void StreamRequests::change(const Asker& asker, Operation operation) {

@@ -4,16 +4,15 @@
 // and, where none were, the broker's. Thread safety: none.
 #include <functional>
 
+#include "broker/core/answers.hpp"
 #include "broker/core/config.hpp"
-#include "broker/core/outbox.hpp"
-#include "broker/core/sessions.hpp"
 
 namespace millrace::broker {
 
 class StreamRequests {
  public:
   StreamRequests(Outbox& out, Sessions& sessions, const CoreConfig& config)
-      : out_(out), sessions_(sessions), config_(config) {}
+      : answers_(out, sessions), config_(config) {}
 
   void streams(const Asker& asker, StreamsRequest request);
   void cursors(const Asker& asker, const CursorsRequest& request);
@@ -26,8 +25,7 @@ class StreamRequests {
   void change(const Asker& asker, Operation operation);
   StreamState state_of(StreamInfo info) const;
 
-  Outbox& out_;
-  Sessions& sessions_;
+  Answers answers_;
   const CoreConfig& config_;
 };
 

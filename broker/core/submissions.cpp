@@ -122,7 +122,8 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
 }  // namespace
 
 void Submissions::submit(const Asker& asker, Submit submit) {
-  const auto& [peer, id, tenant] = asker;
+  const Peer& peer = asker.peer;
+  const std::uint64_t id = asker.id;
   if (submit.jobs.size() > limits::jobs_per_submit) {
     return out_.refuse(
         peer, id,

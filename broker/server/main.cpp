@@ -52,9 +52,9 @@ void reload(Running& running, broker::BrokerServer& server) {
   broker::CoreConfig core;
   broker::apply(running.settings, core);
   server.retune(core);
-  for (const auto& one : change.now) log_info("a setting has changed", {{"setting", one}});
+  for (const auto& one : change.now) log_audit("a setting has changed: " + one);
   for (const auto& one : change.at_restart) {
-    log_warn("a setting changes with the next start", {{"setting", one}});
+    log_audit("a setting changes with the next start: " + one);
   }
   log_info("the configuration was read again",
            {{"changed", change.now.size()}, {"at_restart", change.at_restart.size()}});

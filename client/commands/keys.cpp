@@ -37,6 +37,22 @@ class AllowedList {
     list.grants = *std::move(grants);
     return list;
   }
+  // Adds a key. Errors: conflict (the list has one of this name, or this very key).
+  Status add(const Grant& grant) {
+    const auto named = std::ranges::find(grants, grant.name, &Grant::name);
+    if (named != grants.end()) {
+      return fail(Code::conflict, path() + " allows a key named " + grant.name + " already",
+                  "revoke it (`millrace keys revoke`), or change what it may do with `millrace "
+                  "keys allow` and its public half");
+    }
+    const auto same = std::ranges::find(grants, grant.key, &Grant::key);
+    if (same != grants.end()) {
+      return fail(Code::conflict, path() + " allows this key already, with the name " + same->name,
+                  "change what it may do with `millrace keys allow` and this name");
+    }
+    grants.push_back(grant);
+    return {};
+  }
   // Checks the whole list and replaces the file.
   Status write() {
     const std::string text = format_grants(grants);
@@ -117,8 +133,7 @@ Status make(const Flags& flags, bool json) {
   MILLRACE_ASSIGN(key.broker_key, broker_key_of(flags.folder));
   MILLRACE_ASSIGN(const Grant grant, grant_of(flags, key.public_key));
   MILLRACE_ASSIGN(auto list, AllowedList::open(flags.folder));
-  list.grants.push_back(grant);
-  MILLRACE_TRY(parse_grants(format_grants(list.grants)));  // before the file is made
+  MILLRACE_TRY(list.add(grant));  // before the file is made
   MILLRACE_TRY(write_key_file(flags.file, key));
   MILLRACE_TRY(list.write());
   print_grant(grant, json);
@@ -134,7 +149,7 @@ Status allow(const Flags& flags, bool json) {
   if (known != list.grants.end() && known->key == grant.key) {
     *known = grant;
   } else {
-    list.grants.push_back(grant);
+    MILLRACE_TRY(list.add(grant));
   }
   MILLRACE_TRY(list.write());
   print_grant(grant, json);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+
+#include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::client {
 namespace {
@@ -26,12 +29,17 @@ class PendingAnswer final : public EventHandler {
 };
 
 std::unexpected<Error> unreachable(const Session& session) {
-  return fail(
-      Code::unreachable,
-      "the broker at " + session.endpoint() + " did not answer for " +
-          std::to_string(session.away_ms()) + " ms",
-      "check that it runs and that --broker names its client endpoint; by default both meet "
-      "in $XDG_RUNTIME_DIR/millrace, or in /tmp/millrace-UID where that is not set");
+  std::string hint = "check that it runs and that --broker names its client endpoint";
+  if (session.keyed()) hint += ", or the key file's `broker` line is not this broker's key";
+  if (session.endpoint() == net::local_endpoint(net::clients_socket)) {
+    hint +=
+        "; by default both meet in $XDG_RUNTIME_DIR/millrace, or in /tmp/millrace-UID where that "
+        "is not set";
+  }
+  return fail(Code::unreachable,
+              "the broker at " + session.endpoint() + " did not answer for " +
+                  std::to_string(session.away_ms()) + " ms",
+              hint);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ class BrokerSession final : public Session {
   const Welcome& welcome() const override { return welcome_; }
   std::size_t unanswered() const override { return questions_.size(); }
   const std::string& endpoint() const override { return options_.endpoint; }
+  bool keyed() const override { return !options_.key.public_key.empty(); }
 
  private:
   std::int64_t now() const { return clock_.monotonic_us(); }
@@ -77,7 +78,7 @@ class BrokerSession final : public Session {
   std::int64_t greeted_us_ = 0;
   std::uint32_t greeting_ms_;
   std::optional<Error> put_off_;  // the last hello was refused for want of room
-  bool leaving_ = false;          // the broker has said goodbye, and it has not been told yet
+  std::string farewell_;          // the broker has said goodbye, and it has not been told yet
 };
 
 // Opens a new connection and sends a hello. Both sides drop what was in flight on the last one.
@@ -196,8 +197,9 @@ Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
       return lose("the broker has restarted");
     }
   }
-  if (std::holds_alternative<Goodbye>(envelope.message)) {
-    leaving_ = true;
+  if (const auto* goodbye = std::get_if<Goodbye>(&envelope.message)) {
+    // The session ends, and not always because the broker does.
+    farewell_ = "the broker said goodbye" + (goodbye->reason.empty() ? "" : ": " + goodbye->reason);
     return {};
   }
   if (questions_.erase(envelope.id) != 0 || std::holds_alternative<Partials>(envelope.message)) {
@@ -209,8 +211,8 @@ Status BrokerSession::take(Envelope envelope, std::vector<Envelope>& answers) {
 Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answers,
                            std::vector<Bell>& bells) {
   // The answers that came with a goodbye may be all that was asked for: they are handed over first.
-  if (std::exchange(leaving_, false)) {
-    MILLRACE_TRY(lose("the broker is leaving"));
+  if (!farewell_.empty()) {
+    MILLRACE_TRY(lose(std::exchange(farewell_, {})));
   }
   if (ready_) {
     MILLRACE_TRY(send_questions());
@@ -227,11 +229,10 @@ Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answ
   for (std::string& stream : happened.bells) {
     bells.push_back({std::move(stream)});
   }
-  if (leaving_ && answers.empty()) {
-    leaving_ = false;
-    return lose("the broker is leaving");
+  if (!farewell_.empty() && answers.empty()) {
+    return lose(std::exchange(farewell_, {}));
   }
-  if (happened.lost && ready_ && !leaving_) {
+  if (happened.lost && ready_ && farewell_.empty()) {
     return lose("the connection to " + options_.endpoint + " broke");
   }
   return check_patience();

@@ -73,6 +73,7 @@ class Session {
   virtual const Welcome& welcome() const = 0;  // the last one
   virtual std::size_t unanswered() const = 0;
   virtual const std::string& endpoint() const = 0;
+  virtual bool keyed() const = 0;  // it has a key
 };
 
 }  // namespace millrace::client

@@ -71,14 +71,6 @@ Status check_unique(const std::vector<Grant>& before, const Grant& grant) {
 
 }  // namespace
 
-bool KeyRoles::allow_any(KeyRoles needed) const {
-  for (std::size_t i = 0; i < role_names.size(); ++i) {
-    const auto role = static_cast<KeyRole>(i);
-    if (needed.has(role) && allow(role)) return true;
-  }
-  return false;
-}
-
 std::string KeyRoles::text() const {
   std::string out;
   for (std::size_t i = 0; i < role_names.size(); ++i) {

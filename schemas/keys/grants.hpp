@@ -34,12 +34,15 @@ class KeyRoles {
   void add(KeyRole role) { bits_ = static_cast<std::uint8_t>(bits_ | bit(role)); }
   bool has(KeyRole role) const { return (bits_ & bit(role)) != 0; }
   bool empty() const { return bits_ == 0; }
-  // Whether these roles allow what needs `role`.
-  bool allow(KeyRole role) const {
-    const bool by_admin = role != KeyRole::work && role != KeyRole::operate;
-    return has(role) || (by_admin && has(KeyRole::admin));
+  // The roles that suffice where one of these does: admin may do what submit and read may.
+  KeyRoles sufficient() const {
+    KeyRoles roles = *this;
+    if (has(KeyRole::submit) || has(KeyRole::read)) roles.add(KeyRole::admin);
+    return roles;
   }
-  bool allow_any(KeyRoles needed) const;
+  bool has_any(KeyRoles roles) const { return (bits_ & roles.bits_) != 0; }
+  // Whether these roles allow what needs `role`.
+  bool allow(KeyRole role) const { return has_any(KeyRoles{role}.sufficient()); }
   std::string text() const;  // "submit,read"
   friend bool operator==(KeyRoles, KeyRoles) = default;
 

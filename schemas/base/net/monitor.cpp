@@ -1,5 +1,6 @@
 #include "schemas/base/net/monitor.hpp"
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <zmq.hpp>
@@ -41,6 +42,10 @@ std::string detail_of(std::uint16_t event, std::uint32_t value) {
       return "the messages do not fit the keys, or were sent before";
     }
     return "the peer speaks another protocol";
+  }
+  // A command that ends while it connects, for example, whatever its key.
+  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL && value == ECONNRESET) {
+    return "the peer reset the connection during the handshake";
   }
   if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
     return std::string("the peer left during it, perhaps because it uses no key (") +

@@ -5,6 +5,7 @@ import pytest
 import zmq
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from keyed import KeyedBroker, Keys  # noqa: E402
 from wire import Broker, Peer  # noqa: E402
 
 
@@ -35,3 +36,18 @@ def engine(broker, context):
                 instance="engine-1", model="m")
     peer.join()
     return peer
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """A broker's folder of keys with two clients of the tenant `a`, `one` and `two`."""
+    keys = Keys(tmp_path)
+    keys.one, keys.two = (keys.new(name, "a", "submit,read") for name in ("one", "two"))
+    return keys
+
+
+@pytest.fixture
+def keyed_broker(tmp_path, keys):
+    broker = KeyedBroker(tmp_path, keys)
+    yield broker
+    broker.close()

@@ -5,7 +5,7 @@ import subprocess
 
 import zmq
 from patience import PATIENCE_S
-from wire import PROGRAM, Broker
+from wire import PROGRAM, Broker, Peer
 from zmq.utils.monitor import recv_monitor_message
 
 MILLRACE = PROGRAM.with_name("millrace")
@@ -120,3 +120,9 @@ def handshake(context, endpoint, key, kind=zmq.DEALER):
         monitor.close(0)
         socket.close(0)
     raise AssertionError("the handshake neither succeeded nor failed")
+
+
+def client(context, broker, key):
+    peer = Peer(context, broker.endpoint("clients"), key, role="client", name="test")
+    peer.join()
+    return peer

@@ -212,6 +212,22 @@ def test_the_marks_of_the_disk(disk, tmp_path, context):  # noqa: F811
     one.broker.close()
 
 
+def test_each_changed_setting_is_told_of_at_every_level_of_the_log(tmp_path):
+    text = "[log]\nlevel = \"error\"\n"
+    one = Configured(tmp_path, text)
+    one.file.write_text(text + "[limits]\nsessions = 3\n[engines]\nlease_ms = 9000\n")
+    one.broker.process.send_signal(signal.SIGHUP)
+    until = time.monotonic() + PATIENCE_S
+    while "lease_ms" not in one.log.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    one.broker.close()
+    told = [x.split('what="')[1] for x in one.log.read_text().splitlines() if " audit " in x]
+    assert [x.split(" -> ")[0] for x in told] == [
+        "a setting has changed: limits.sessions: 4096",
+        "a setting changes with the next start: engines.lease_ms: 15000"]
+
+
 def test_a_signal_reads_the_keys_too(tmp_path):
     keys = Keys(tmp_path)
     keys.new("producer", "acme", "submit,read")

@@ -1,13 +1,14 @@
 """Keys on real sockets: who is admitted, what the broker counts and logs, and when it ends."""
 import os
-import pathlib
 import socket as sockets
+import struct
 import subprocess
 import threading
+import time
 
 import pytest
 import zmq
-from keyed import MILLRACE, Key, KeyedBroker, Keys, handshake
+from keyed import Key, KeyedBroker, Keys, client, handshake
 from patience import PATIENCE_S
 from wire import BUILD, PROGRAM, ROOT, Peer, job
 
@@ -16,23 +17,8 @@ MANUAL = ("Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", "D:)Q[IlAW!ahhC2ac:9*A}h:p
 
 
 @pytest.fixture
-def keys(tmp_path):
-    keys = Keys(tmp_path)
-    keys.one, keys.two = (keys.new(name, "a", "submit,read") for name in ("one", "two"))
-    return keys
-
-
-@pytest.fixture
-def broker(tmp_path, keys):
-    broker = KeyedBroker(tmp_path, keys)
-    yield broker
-    broker.close()
-
-
-def client(context, broker, key):
-    peer = Peer(context, broker.endpoint("clients"), key, role="client", name="test")
-    peer.join()
-    return peer
+def broker(keyed_broker):
+    return keyed_broker
 
 
 def refusals(broker):
@@ -103,6 +89,28 @@ def test_the_broker_ends_when_nobody_checks_keys_any_more(keys, tmp_path, contex
         assert handshake(context, broker.endpoint("clients"), key) != "admitted"
         assert broker.process.wait(PATIENCE_S) == 1
         assert "the thread that checks keys has ended" in broker.told()
+    finally:
+        broker.close()
+
+
+@pytest.mark.parametrize("name, role, right", [("clients", "engine", "engine endpoint"),
+                                               ("engines", "client", "client endpoint")])
+def test_a_peer_at_the_wrong_endpoint_is_told_the_right_one(name, role, right, keys, tmp_path,
+                                                            context):
+    key = {"engine": keys.new("gpu", "*", "work"), "client": keys.one}[role]
+    broker = KeyedBroker(tmp_path, keys)
+    try:
+        peer = Peer(context, broker.endpoint(name), key, role=role, name="lost", instance="i")
+        kind, body = peer.ask("hello", **peer.hello)
+        assert (kind, body["error"]["code"]) == ("refused", "unexpected_message")
+        assert right in body["error"]["hint"]
+        # One that says it is what the endpoint is for lacks the role.
+        kind, body = peer.ask("hello", **{**peer.hello, "role": "client" if role == "engine" else
+                                          "engine"})
+        assert (kind, body["error"]["code"]) == ("refused", "unauthorized")
+        needs = "one of the roles submit, read, admin, operate" if name == "clients" else \
+            "the role work"
+        assert body["error"]["message"].endswith("this message needs " + needs)
     finally:
         broker.close()
 
@@ -216,11 +224,11 @@ def test_no_secret_is_in_the_log_or_in_an_answer(keys, tmp_path, context):
         broker.close()
 
 
-def refused_start(tmp_path, *options):
+def refused_start(tmp_path, *options, environment=None):
     done = subprocess.run([PROGRAM, "--ledger", tmp_path / "l", "--listen", "tcp://127.0.0.1:*",
                            "--listen-engines", "tcp://127.0.0.1:*", "--listen-doorbell", "",
                            *options], capture_output=True, text=True, timeout=PATIENCE_S,
-                          check=False)
+                          check=False, env=environment)
     assert done.returncode in (2, 3) and "ready" not in done.stdout
     return done.stderr
 
@@ -254,6 +262,18 @@ def test_the_broker_refuses_to_start_with_unusable_keys(keys, tmp_path):
         assert said in refused_start(tmp_path, "--keys", keys.folder), line
 
 
+@pytest.mark.parametrize("whom, admitted", [("any_key", "a key that is not allowed"),
+                                            ("no_key", "a peer without a key")])
+def test_the_broker_refuses_to_start_where_zeromq_admits_strangers(whom, admitted, keys, tmp_path):
+    library = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "tests" / \
+        "liblets_strangers_in.so"
+    assert library.exists(), "build the target lets_strangers_in"
+    said = refused_start(tmp_path, "--keys", keys.folder, environment={
+        **os.environ, "LD_PRELOAD": str(library), "LETS_IN": whom})
+    assert "unauthorized: the start-up test: tcp://127.0.0.1:" in said
+    assert f"admitted {admitted}" in said
+
+
 def test_a_broken_list_leaves_the_one_before_in_force(keys, broker, context):
     key = keys.one
     allowed = keys.folder / "allowed"
@@ -279,65 +299,15 @@ def test_with_keys_the_broker_listens_to_other_machines(keys, tmp_path):
         assert process.wait(PATIENCE_S) == 0
 
 
-def test_commands_take_a_key_file(keys, broker, tmp_path, context):
-    key = keys.one
-    (tmp_path / "jobs.jsonl").write_text('{"prompt": "x", "model": "*"}\n')
-
-    def run(*words, key_file=None, variable=None):
-        environment = {**os.environ, **({"MILLRACE_KEY": str(variable)} if variable else {})}
-        return subprocess.run(
-            [MILLRACE, *words, "--broker", broker.endpoint("clients"),
-             *(["--key", str(key_file)] if key_file else [])],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment)
-
-    assert run("submit", str(tmp_path / "jobs.jsonl"), key_file=key.path).returncode == 0
-    assert "queued 1" in run("status", variable=key.path).stdout
-    for done in (run("status"), run("status", key_file=keys.stranger().path)):
-        assert done.returncode == 3 and "unauthorized" in done.stderr
-    assert run("status", key_file=tmp_path / "none").returncode == 3
-    elsewhere = subprocess.run([MILLRACE, "status", "--broker", "tcp://192.0.2.1:5570"],
-                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert elsewhere.returncode == 3 and "--key" in elsewhere.stderr
-
-
-def test_key_files_are_for_their_owner_alone(keys, tmp_path):
-    key = keys.one
-    for path in (key.path, keys.folder / "broker.key", keys.folder / "allowed"):
-        assert path.stat().st_mode & 0o777 == 0o600, path
-    assert pathlib.Path(keys.folder).stat().st_mode & 0o777 == 0o700
-    assert "exists" in keys.run("new", key.path, code=3)
-    keys.run("allow", "x", "--keys", keys.folder, "--roles", "read", "--public", MANUAL[0], code=3)
-    assert "twice" in keys.run("allow", "one", "--keys", keys.folder, "--roles", "read", "--public",
-                               keys.stranger().public, code=2)
-    assert "no key named" in keys.run("revoke", "nobody", "--keys", keys.folder, code=3)
-
-
-def test_an_engine_takes_a_key_file_and_ends_when_it_is_refused(keys, broker, tmp_path, context):
-    program = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "bin" / "stub_engine"
-    assert program.exists(), "build the target stub_engine"
-    engine = keys.new("gpu", "*", "work")
-    while handshake(context, broker.endpoint("engines"), engine) != "admitted":
-        pass  # until the broker has read the list again
-
-    def start(*options):
-        return subprocess.Popen([program, "--broker", broker.endpoint("engines"), *options],
-                                stderr=subprocess.PIPE, text=True)
-
-    one = client(context, broker, keys.one)
-    worker = start("--key", engine.path)
-    try:
-        one.ask("submit", jobs=[job("a")])
-        while not one.ask("status_request", job="a")[1]["job_number"]:
-            pass
-        keys.revoke("gpu")
-        assert worker.wait(PATIENCE_S) == 3
-        assert "unauthorized" in worker.stderr.read()
-    finally:
-        worker.kill()
-    for options in (("--key", keys.stranger().path), ()):
-        worker = start(*options)
-        try:
-            assert worker.wait(PATIENCE_S) == 3, options
-            assert "unauthorized" in worker.stderr.read()
-        finally:
-            worker.kill()
+def test_a_connection_that_the_peer_resets_is_not_blamed_on_its_key(keys, broker, context):
+    host, port = broker.endpoint("clients").removeprefix("tcp://").split(":")
+    peer = sockets.create_connection((host, int(port)))
+    assert peer.recv(10)  # the broker's part of the greeting has begun
+    peer.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    until = time.monotonic() + PATIENCE_S
+    while not refusals(broker):
+        assert time.monotonic() < until, broker.told()
+    assert len(refusals(broker)) == 1
+    assert "the peer reset the connection" in refusals(broker)[0] and "key" not in \
+        refusals(broker)[0]

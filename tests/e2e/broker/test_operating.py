@@ -9,7 +9,7 @@ import time
 import pytest
 import zmq
 
-from keyed import MILLRACE, KeyedBroker, Keys
+from keyed import MILLRACE, Key, KeyedBroker, Keys
 from patience import PATIENCE_S
 from wire import Broker, Peer, end, job, read_all
 
@@ -288,16 +288,43 @@ def test_only_operators_back_up_and_drain_and_each_command_is_logged(tmp_path):
             assert kind == "refused" and refused["error"]["code"] == "unauthorized"
     assert peers["operate"].ask("submit", jobs=[job("a")])[0] == "refused"
     assert peers["operate"].ask("status_request")[0] == "refused"
-    peers["submit"].ask("submit", jobs=[job("a")])
+    peers["submit"].ask("submit", jobs=[job("a", batch="lot")])
+    assert peers["submit"].ask("change_pause", all=True)[0] == "pause_changed"
+    peers["submit"].ask("change_pause", all=True, paused=False)
+    peers["submit"].ask("change_batch", batch="lot", close=True)
+    for message in ("cancel", "retry", "drop"):
+        peers["submit"].ask(message, batch="lot")
+    peers["submit"].ask("cancel", batch="nothing")
     peers["admin"].ask("keep", stream="results", set={"age_s": 60})
     peers["admin"].ask("trim", stream="nowhere", first=1)
+    assert peers["operate"].ask("backup_request", name="../x")[0] == "refused"
+    keys.new("late", "other", "read")
+    until = time.monotonic() + PATIENCE_S
+    while "added late" not in broker.told():
+        assert time.monotonic() < until
+        time.sleep(0.02)
     at = ("--broker", broker.endpoint("clients"), "--key", tmp_path / "operate.key")
     millrace("backup", "b", *at)
     millrace("drain", *at)
     assert broker.process.wait(PATIENCE_S) == 0
     audit = [x.split('what="')[1].rstrip('"') for x in broker.told().splitlines() if "audit" in x]
-    assert audit == ["key admin of tenant acme: keep stream=results age_s=60",
-                     "key admin of tenant acme: trim stream=nowhere first=1",
-                     "key operate of tenant acme: backup_request name=b",
-                     "key operate of tenant acme: drain_request engines=false"]
+    submit, admin, operate = (f"key {name} of tenant acme: "
+                              for name in ("submit", "admin", "operate"))
+    wanted = [
+        submit + "done: change_pause all=true paused=true (changed=true)",
+        submit + "done: change_pause all=true paused=false (changed=true)",
+        submit + "done: change_batch batch=lot close=true",
+        submit + "done: cancel batch=lot (cancelled=1 requested=0 ended=0 unknown=0)",
+        submit + "done: retry batch=lot (retried=0 not_failed=0 unknown=0)",
+        submit + "done: drop batch=lot (dropped=0 not_failed=0 unknown=0)",
+        submit + "refused as not_found: cancel batch=nothing (",
+        admin + "done: keep stream=results age_s=60",
+        admin + "refused as not_found: trim stream=nowhere first=1 (",
+        operate + "refused as usage: backup_request name=../x (",
+        "the list of keys: added late (tenant other, roles read)",
+        operate + "done: backup_request name=b (folder=",
+        operate + "begun: drain_request engines=false"]
+    assert [line[:len(start)] for line, start in zip(audit, wanted)] == wanted
+    assert len(audit) == len(wanted), audit
+    assert not any(Key(tmp_path / f"{name}.key").public in broker.told() for name in (*who, "late"))
     context.destroy(linger=0)

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "client/link/result_wait.hpp"
+#include "schemas/base/net/local_endpoint.hpp"
 #include "tests/unit/client/fake_broker.hpp"
 
 namespace millrace::client {
@@ -99,6 +100,39 @@ TEST_F(EventLoopTest, ABrokerThatNeverAnswersIsUnreachable) {
   options_.timeout_ms = 0;
   at_wait(broker_.waits + 1'000, [this] { broker_.silent = false; });
   EXPECT_TRUE(run(producer)) << "without a limit the loop waits";
+}
+
+TEST_F(EventLoopTest, TheHintAboutASilentBrokerFitsTheKeyAndTheEndpoint) {
+  broker_.silent = true;
+  const auto hint = [this](SessionOptions options) {
+    const auto session = broker_.open_session(std::move(options));
+    return EventLoop(*session, clock_, options_).request(StatusRequest{}).error().hint;
+  };
+  constexpr auto none = std::string::npos;
+  SessionOptions keyed;
+  keyed.key = {"public", "secret", "of a broker"};
+  EXPECT_EQ(hint({}).find("key"), none);
+  EXPECT_NE(hint(keyed).find("the key file's `broker` line is not this broker's key"), none);
+  EXPECT_EQ(hint({}).find("XDG_RUNTIME_DIR"), none) << "a given endpoint is not in that folder";
+  SessionOptions by_default;
+  by_default.endpoint = net::local_endpoint(net::clients_socket);
+  EXPECT_NE(hint(by_default).find("XDG_RUNTIME_DIR"), none);
+}
+
+TEST_F(EventLoopTest, AGoodbyeIsToldWithItsReason) {
+  std::vector<std::string> reasons;
+  SessionOptions options;
+  options.on_event = [&](const LinkEvent& event) {
+    if (event.kind == LinkEvent::Kind::away) reasons.push_back(event.reason);
+  };
+  const auto session = broker_.open_session(std::move(options));
+  broker_.at_wait = [this] {
+    if (broker_.waits == 3) broker_.answer(0, Goodbye{"the key was revoked"});
+    if (broker_.waits == 6) broker_.answer(0, Goodbye{});
+  };
+  ASSERT_TRUE(EventLoop(*session, clock_, options_).run({}, [this] { return broker_.waits > 10; }));
+  EXPECT_EQ(reasons, (std::vector<std::string>{"the broker said goodbye: the key was revoked",
+                                               "the broker said goodbye"}));
 }
 
 TEST_F(EventLoopTest, ABrokerWithoutRoomIsGreetedAgainWhenItSays) {

@@ -124,7 +124,7 @@ class FakeSocket final : public BrokerSocket {
 };
 
 inline std::unique_ptr<Session> FakeBroker::open_session(SessionOptions options) {
-  options.endpoint = "fake://broker";
+  if (options.endpoint.empty()) options.endpoint = "fake://broker";
   auto session = Session::open(std::move(options), clock, std::make_unique<FakeSocket>(*this));
   EXPECT_TRUE(session.has_value());
   return *std::move(session);

@@ -25,6 +25,7 @@ class ScriptedSession final : public Session {
   const Welcome& welcome() const override { return welcome_; }
   std::size_t unanswered() const override { return questions.size(); }
   const std::string& endpoint() const override { return endpoint_; }
+  bool keyed() const override { return false; }
 
   std::map<std::uint64_t, Message> questions;
   std::uint64_t last = 0;

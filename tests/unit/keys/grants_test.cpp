@@ -62,7 +62,10 @@ TEST(Grants, AdminMaySubmitAndReadButNotWork) {
   EXPECT_TRUE(admin.allow(KeyRole::read));
   EXPECT_FALSE(admin.allow(KeyRole::work));
   EXPECT_FALSE(KeyRoles{KeyRole::read}.allow(KeyRole::submit));
-  EXPECT_FALSE(KeyRoles{KeyRole::read}.allow_any({KeyRole::submit, KeyRole::admin}));
+  const KeyRoles read{KeyRole::read}, work{KeyRole::work};
+  EXPECT_FALSE(read.has_any({KeyRole::submit, KeyRole::admin}));
+  EXPECT_EQ(read.sufficient(), (KeyRoles{KeyRole::read, KeyRole::admin}));
+  EXPECT_EQ(work.sufficient(), work);
 }
 
 // Whatever stands in the file, reading it gives grants that pass their check, or an error.
