@@ -8,6 +8,7 @@
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
+#include "client/commands/typed_command.hpp"
 #include "client/lines/batch_line.hpp"
 #include "client/lines/result_line.hpp"
 #include "client/link/entry_result.hpp"
@@ -197,7 +198,19 @@ Status ResultsRun::run() {
   });
 }
 
-int run(const Flags& flags, bool json) {
+// How to read what was not printed. The broker keeps the place of a cursor. The numbers of another
+// log say nothing about what was printed.
+std::string how_to_read_on(const Invocation& invocation, const Flags& flags, const Error& error,
+                           std::uint64_t last) {
+  if (last == 0 || error.code == Code::epoch_changed) {
+    return "";
+  }
+  const std::string from = flags.cursor.empty() ? std::to_string(last + 1) : "";
+  return "Read on with: " + printable_name(typed_command(invocation, "--from", from));
+}
+
+int run(const Flags& flags, const Invocation& invocation) {
+  const bool json = invocation.json;
   remember_interrupts("", json);
   ResultsRun results(flags, json);
   const Status done = results.run();
@@ -206,10 +219,7 @@ int run(const Flags& flags, bool json) {
     return exit_all_done;
   }
   print_error_and_resume(done.error(),
-                         results.last() == 0 ? ""
-                                             : "Read on with: millrace results " + flags.stream +
-                                                   " --from " + std::to_string(results.last() + 1),
-                         json);
+                         how_to_read_on(invocation, flags, done.error(), results.last()), json);
   return exit_code(done.error());
 }
 
@@ -244,7 +254,7 @@ void add_results_command(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
-    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+    invocation.action = [&invocation, flags] { return run(*flags, invocation); };
   });
 }
 

@@ -187,9 +187,14 @@ Status ScoreRun::run(Session& session, const Clock& clock, EventHandler& beside)
     return Status();
   });
   Submitter submitter(session, clock, *this);
-  return EventLoop(session, clock, loop_options(flags_.broker))
-      .run({&beside, &submitter, &wait_->reader()},
-           [&] { return submitter.done() && wait_->done(); });
+  MILLRACE_TRY(
+      EventLoop(session, clock, loop_options(flags_.broker))
+          .run({&beside, &submitter, &*wait_}, [&] { return submitter.done() && wait_->done(); }));
+  for (const LostResult& lost : wait_->lost()) {
+    fail_line(lost.tag, {Code::trimmed, "the broker deleted the result before it was read",
+                         "score the text again; the broker's --keep-results is too short"});
+  }
+  return {};
 }
 
 class TemporaryFolder {

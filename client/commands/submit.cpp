@@ -5,9 +5,12 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
+#include "client/commands/number_ranges.hpp"
+#include "client/commands/room_watch.hpp"
 #include "client/commands/submit_files.hpp"
 #include "client/commands/times.hpp"
 #include "client/lines/json_writer.hpp"
@@ -30,39 +33,6 @@ struct Flags {
   bool strict = false;
 };
 
-// Says why the broker has no room for the jobs, and ends the command when it had none for the whole
-// of --timeout.
-class RoomWatch final : public EventHandler {
- public:
-  RoomWatch(const Submitter& submitter, std::uint32_t timeout_s, bool json)
-      : submitter_(submitter), timeout_s_(timeout_s), json_(json) {}
-
-  Status tick() override {
-    const std::uint64_t waited_ms = submitter_.without_room_ms();
-    if (waited_ms == 0) {
-      told_ = false;
-      return {};
-    }
-    const Error& reason = submitter_.pause_reason();
-    if (waited_ms > std::uint64_t{timeout_s_} * 1000) {
-      return fail(reason.code,
-                  "the broker had no room for " + std::to_string(timeout_s_) +
-                      " s (--timeout): " + reason.message,
-                  reason.hint + "; the same command goes on");
-    }
-    if (!std::exchange(told_, true)) {
-      print_notice("no_room", "the broker has no room and is asked again: " + reason.text(), json_);
-    }
-    return {};
-  }
-
- private:
-  const Submitter& submitter_;
-  const std::uint32_t timeout_s_;
-  const bool json_;
-  bool told_ = false;
-};
-
 class SubmitRun final : public JobSource {
  public:
   SubmitRun(const Flags& flags, bool json) : flags_(flags), json_(json), env_(posix_env()) {}
@@ -77,6 +47,8 @@ class SubmitRun final : public JobSource {
 
  private:
   Status run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room, BatchCloser& closer);
+  Status finish_output();
+  Result<std::string> tally();
   Result<bool> closes() const;
   Status take(std::uint64_t line, const JobResult& result);
   Status refuse(const ParsedLine& parsed);
@@ -92,6 +64,7 @@ class SubmitRun final : public JobSource {
   ResultLineOptions lines_;
   std::unique_ptr<Session> session_;
   std::optional<ResultWait> wait_;  // with --wait
+  std::uint64_t jobs_ = 0;          // of the lines that were read
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
   std::uint64_t cancelled_ = 0;                       // of the failed jobs, or of the known ones
   bool other_batch_ = false, other_stream_ = false;   // some lines name their own
@@ -125,7 +98,8 @@ Status SubmitRun::run() {
   MILLRACE_ASSIGN(session_, open_session(flags_.broker, clock_, json_));
   EventLoop loop(*session_, clock_, loop_options(flags_.broker));
   Submitter submitter(*session_, clock_, *this);
-  RoomWatch room(submitter, flags_.broker.timeout_s, json_);
+  RoomWatch room(
+      submitter, flags_.broker.timeout_s, [this] { return tally(); }, json_);
   BatchCloser closer(*session_, submitter, input_->batch(), [this] { return closes(); });
   const Status done = flags_.wait
                           ? run_and_wait(loop, submitter, room, closer)
@@ -147,6 +121,17 @@ Result<bool> SubmitRun::closes() const {
   return can_close && left_out_ == 0 && submitted_ > 0 && (flags_.close || flags_.batch.empty());
 }
 
+// Tells how many jobs were submitted, before the command ends: it reads the input to its end.
+Result<std::string> SubmitRun::tally() {
+  for (;;) {
+    MILLRACE_ASSIGN(const std::optional<ParsedLine> parsed, input_->next());
+    if (!parsed) {
+      return std::to_string(submitted_) + " of " + std::to_string(jobs_) + " jobs submitted";
+    }
+    jobs_ += parsed->error ? 0 : 1;
+  }
+}
+
 // Reads the stream from its present end on.
 Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room,
                                BatchCloser& closer) {
@@ -162,10 +147,34 @@ Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch&
   StreamReaderOptions stream;
   stream.stream = flags_.stream;
   stream.from = empty ? 1 : status->high + 1;
-  wait_.emplace(*session_, clock_, stream,
-                [this](std::uint64_t line, const JobResult& result) { return take(line, result); });
-  return loop.run({&submitter, &room, &closer, &wait_->reader()},
-                  [&] { return closer.done() && wait_->done(); });
+  wait_.emplace(
+      *session_, clock_, stream,
+      [this](std::uint64_t line, const JobResult& result) { return take(line, result); },
+      [&] { return submitter.done(); });
+  MILLRACE_TRY(loop.run({&submitter, &room, &closer, &*wait_},
+                        [&] { return closer.done() && wait_->done(); }));
+  return finish_output();
+}
+
+// A result that is gone from the stream may be in the output of an earlier call.
+Status SubmitRun::finish_output() {
+  MILLRACE_ASSIGN(const auto lost, output_.write_earlier(wait_->lost(), [this](bool completed) {
+    ++(completed ? completed_ : failed_);
+  }));
+  MILLRACE_TRY(output_.finish(*env_));
+  if (lost.empty()) {
+    return {};
+  }
+  std::vector<std::uint64_t> lines;
+  for (const LostResult& one : lost) {
+    lines.push_back(one.tag);
+  }
+  return fail(Code::trimmed,
+              "stream " + flags_.stream + " no longer holds the results of " +
+                  std::to_string(lost.size()) + " of the lines of " + flags_.input + ": " +
+                  number_ranges(std::move(lines)),
+              "the other results were written; to compute these again, submit the lines with "
+              "another --batch");
 }
 
 Result<bool> SubmitRun::feed(Submitter& submitter) {
@@ -177,6 +186,7 @@ Result<bool> SubmitRun::feed(Submitter& submitter) {
     MILLRACE_TRY(refuse(*parsed));
     return true;
   }
+  ++jobs_;
   note_warnings(*parsed);
   other_batch_ = other_batch_ || parsed->other_batch;
   other_stream_ = other_stream_ || parsed->other_stream;

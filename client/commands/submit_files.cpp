@@ -1,12 +1,17 @@
 #include "client/commands/submit_files.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <span>
 #include <system_error>
+#include <unordered_map>
+#include <utility>
 
 #include "client/commands/command.hpp"
+#include "client/lines/json_writer.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/base/hash.hpp"
 
@@ -16,6 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t batch_hash_digits = 8;
+constexpr const char* beside_suffix = ".new";
+constexpr std::string_view any_response = "\"response\":{\"status_code\":";
+constexpr std::string_view completed_response = "\"response\":{\"status_code\":200,";
 
 // A result line begins with its ids, which are no longer than the input line that they come from.
 bool holds_something_else(const std::string& path) {
@@ -24,8 +32,7 @@ bool holds_something_else(const std::string& path) {
   file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
   begins.resize(static_cast<std::size_t>(file.gcount()));
   const auto line = std::string_view(begins).substr(0, begins.find('\n'));
-  const std::string_view response = "\"response\":{\"status_code\":";
-  return !begins.empty() && !(line.starts_with("{\"id\":\"") && line.contains(response));
+  return !begins.empty() && !(line.starts_with("{\"id\":\"") && line.contains(any_response));
 }
 
 Result<std::string> batch_of(File& file, const std::string& path) {
@@ -60,9 +67,12 @@ Status check_submit_paths(const SubmitPaths& paths) {
   }
   MILLRACE_TRY(check_named(paths.output, "--output"));
   MILLRACE_TRY(check_apart(paths.output, "--output", {paths.input}));
-  if (fs::is_regular_file(paths.output, ignored) && holds_something_else(paths.output)) {
-    return fail(Code::conflict, paths.output + " exists and does not hold results",
-                "name another --output, or remove it");
+  MILLRACE_TRY(check_apart(paths.output + beside_suffix, "--output", {paths.input}));
+  for (const std::string& path : {paths.output, paths.output + beside_suffix}) {
+    if (fs::is_regular_file(path, ignored) && holds_something_else(path)) {
+      return fail(Code::conflict, path + " exists and does not hold results",
+                  "name another --output, or remove it");
+    }
   }
   return {};
 }
@@ -118,24 +128,85 @@ SubmitOutput::~SubmitOutput() {
   if (file_ != nullptr && file_ != stdout) {
     std::fclose(file_);
   }
+  if (!beside_.empty()) {
+    std::error_code ignored;
+    fs::remove(beside_, ignored);
+  }
 }
 
 Status SubmitOutput::open(const std::string& path) {
+  std::error_code ignored;
   path_ = path;
-  file_ = std::fopen(path.c_str(), "wb");
+  if (fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) > 0) {
+    path_ = fs::canonical(path, ignored).string();  // replaces what a symbolic link leads to
+    beside_ = path_ + beside_suffix;
+  }
+  const std::string& written = beside_.empty() ? path_ : beside_;
+  file_ = std::fopen(written.c_str(), "wb");
   if (file_ == nullptr) {
+    const int reason = errno;
+    beside_.clear();
     return fail(Code::io_error,
-                "cannot write " + path + ": " + std::generic_category().message(errno),
+                "cannot write " + written + ": " + std::generic_category().message(reason),
                 "check the path; nothing was submitted");
+  }
+  if (!beside_.empty()) {
+    fs::permissions(beside_, fs::status(path_, ignored).permissions(), ignored);
   }
   return {};
 }
 
+std::unexpected<Error> SubmitOutput::cannot_write() const {
+  const std::string& written = beside_.empty() ? path_ : beside_;
+  return fail(Code::io_error, "cannot write " + (written.empty() ? "standard output" : written),
+              "check that it can be written and has room; the broker keeps what was submitted");
+}
+
 Status SubmitOutput::write(const std::string& line) {
   if (std::fwrite(line.data(), 1, line.size(), file_) != line.size() || std::fflush(file_) != 0) {
-    return fail(Code::io_error, "cannot write " + (path_.empty() ? "standard output" : path_),
-                "check that it can be written and has room; the broker keeps what was submitted");
+    return cannot_write();
   }
+  return {};
+}
+
+// An output line begins with the job's id, and nothing in a JSON string looks like the next member.
+Result<std::vector<LostResult>> SubmitOutput::write_earlier(
+    const std::vector<LostResult>& jobs, const std::function<void(bool completed)>& on_line) {
+  std::unordered_map<std::string, LostResult> wanted;  // by how the line begins
+  for (const LostResult& lost : jobs) {
+    std::string begins;
+    JsonWriter(begins).begin_object().field("id", lost.job);
+    wanted.emplace(std::move(begins), lost);
+  }
+  std::ifstream earlier;
+  if (!beside_.empty()) {
+    earlier.open(path_);
+  }
+  // A line without a newline is not whole.
+  for (std::string line; !wanted.empty() && std::getline(earlier, line) && !earlier.eof();) {
+    if (wanted.erase(line.substr(0, line.find(",\"custom_id\":"))) > 0) {
+      MILLRACE_TRY(write(line + "\n"));
+      on_line(line.contains(completed_response));
+    }
+  }
+  std::vector<LostResult> missing;
+  for (auto& [begins, lost] : wanted) {
+    missing.push_back(std::move(lost));
+  }
+  return missing;
+}
+
+Status SubmitOutput::finish(Env& env) {
+  if (beside_.empty()) {
+    return {};
+  }
+  const bool written = ::fsync(::fileno(file_)) == 0;
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+  if (!written || !closed) {
+    return cannot_write();
+  }
+  MILLRACE_TRY(env.rename(beside_, path_));
+  beside_.clear();
   return {};
 }
 

@@ -8,12 +8,14 @@
 // holds anything else is refused.
 // Errors: usage, conflict, io_error. Thread safety: one thread.
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/lines/parse_line.hpp"
-#include "client/link/submitter.hpp"
+#include "client/link/result_wait.hpp"
 #include "schemas/base/env.hpp"
 
 namespace millrace::client {
@@ -52,20 +54,28 @@ class SubmitInput {
   CustomIds custom_ids_;
 };
 
-// Writes to standard output, or to a file, which open() empties.
+// Writes to standard output or to a file. Where the file holds earlier results, the new ones are
+// written beside it, to FILE.new, and take its place at the end. Until then the earlier ones may
+// be all that exists.
 class SubmitOutput {
  public:
   SubmitOutput() = default;
-  ~SubmitOutput();
+  ~SubmitOutput();  // removes what was written beside the file
   SubmitOutput(const SubmitOutput&) = delete;
   SubmitOutput& operator=(const SubmitOutput&) = delete;
 
-  // Call it after a broker has answered: until then the earlier results may be all that exists.
   Status open(const std::string& path);
   Status write(const std::string& line);
+  // Writes the lines of these jobs again that the earlier results have, and returns the other jobs.
+  Result<std::vector<LostResult>> write_earlier(const std::vector<LostResult>& jobs,
+                                                const std::function<void(bool completed)>& on_line);
+  // Everything is written: replaces the earlier results.
+  Status finish(Env& env);
 
  private:
-  std::string path_;
+  std::unexpected<Error> cannot_write() const;
+
+  std::string path_, beside_;  // beside_: empty where nothing earlier is kept
   std::FILE* file_ = stdout;
 };
 

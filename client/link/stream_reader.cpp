@@ -78,7 +78,7 @@ Result<std::vector<Entry>> StreamReader::entries_of(Message& answer) {
                 "stream " + options_.stream + " no longer holds number " +
                     std::to_string(options_.from) + "; it begins at number " +
                     std::to_string(trimmed->first),
-                "read on with --from " + std::to_string(trimmed->first));
+                "read on from number " + std::to_string(trimmed->first));
   }
   if (auto* refused = std::get_if<Refused>(&answer)) {
     return fail(std::move(refused->error));

@@ -66,7 +66,7 @@ void Submitter::wait_with(Batch batch, const Error& reason) {
   const std::int64_t now = clock_.monotonic_us();
   full_us_ = full_us_.value_or(now);
   if (waiting_.empty()) {
-    const std::uint32_t pause_ms = reason.retry_ms.value_or(pause_ms_);
+    const std::uint32_t pause_ms = std::max(reason.retry_ms.value_or(0), pause_ms_);
     resume_us_ = now + std::min(pause_ms, limits::retry_most_ms) * us_per_ms;
     pause_ms_ = std::min(pause_ms_ * 2, options_.pause_max_ms);
   }
@@ -138,10 +138,9 @@ Status Submitter::give_answers(Batch batch, Submitted& submitted) {
   }
   if (again.jobs.size() < jobs) {
     full_us_.reset();
-  }
-  if (again.jobs.empty()) {
     pause_ms_ = options_.pause_ms;
-  } else {
+  }
+  if (!again.jobs.empty()) {
     wait_with(std::move(again), reason);
   }
   return {};

@@ -1,9 +1,9 @@
 #pragma once
 // Submits the jobs of a source in bulk: gathers them into messages, keeps a few messages in flight,
-// and sends again what the broker had no room for, after the
-// pause that its refusal suggests or else a growing one. An answer says that the
-// job is on disk, or why it was refused. If the broker refuses a whole message, each of its jobs
-// gets that error.
+// and sends again what the broker had no room for. The pause before that grows as long as the
+// broker takes no job, and is never shorter than its refusal suggests. An answer says that the job
+// is on disk, or why it was refused. If the broker refuses a whole message, each of its jobs gets
+// that error.
 // Errors: unexpected_message (the broker's answer does not fit the jobs), and those of the source.
 // Thread safety: one thread.
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SubmitterOptions {
   std::uint32_t messages = 4;  // in flight at once
   std::uint32_t jobs_per_message = 1'000;
   std::uint64_t bytes_per_message = 2 * limits::MiB;
-  // First pause when the broker is full, where its refusal suggests none; doubles.
+  // First pause when the broker is full; doubles until it takes a job.
   std::uint32_t pause_ms = 100;
   std::uint32_t pause_max_ms = 5'000;
 };
@@ -52,7 +52,7 @@ class Submitter final : public EventHandler {
   Result<bool> take(Envelope& answer) override;
 
   bool done() const { return source_is_empty_ && unanswered_ == 0; }
-  // How long the broker has had no room for any job. 0: it has, or has not answered yet.
+  // How long the broker has had no room since it took a job. 0: it has, or has not answered yet.
   std::uint64_t without_room_ms() const;
   const Error& pause_reason() const { return pause_reason_; }  // why it had none
 

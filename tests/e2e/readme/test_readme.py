@@ -29,6 +29,16 @@ def test_the_python_example_runs_as_printed(tmp_path):
         run_example(tmp_path, {**os.environ, "XDG_RUNTIME_DIR": runtime})
 
 
+def trim_the_example_stream(folder, env):
+    """A reader that asks for number 1 is told that the stream begins later."""
+    jobs = folder / "earlier.jsonl"
+    jobs.write_text('{"prompt": "earlier"}\n')
+    for words in (("submit", jobs, "--stream", "mine", "--wait"),
+                  ("streams", "trim", "mine", "--below", "2")):
+        subprocess.run([BIN / "millrace", *words], check=True, capture_output=True, env=env,
+                       timeout=PATIENCE_S)
+
+
 def run_example(folder, env):
     broker = subprocess.Popen([BIN / "millrace-broker", "--ledger", folder / "ledger"],
                               stdout=subprocess.PIPE, text=True, env=env)
@@ -38,6 +48,7 @@ def run_example(folder, env):
             if line.strip() == "ready":
                 break
         engine = subprocess.Popen([BIN / "stub_engine"], env=env)
+        trim_the_example_stream(folder, env)
         done = subprocess.run([sys.executable, "-c", example()], capture_output=True, text=True,
                               timeout=PATIENCE_S, env=env)
         assert done.returncode == 0, done.stderr

@@ -59,8 +59,9 @@ class EventLoopTest : public ::testing::Test {
     options_.interrupted = [this] { return interrupted_; };
   }
   Status run(Producer& producer) {
-    return EventLoop(*session_, clock_, options_)
-        .run({&producer.submitter, &producer.wait.reader()}, [&] { return producer.done(); });
+    return EventLoop(*session_, clock_, options_).run({&producer.submitter, &producer.wait}, [&] {
+      return producer.done();
+    });
   }
   // Makes the broker do `what` at the `n`th wait.
   void at_wait(std::uint32_t n, std::function<void()> what) {
@@ -197,8 +198,7 @@ TEST_F(EventLoopTest, ARestartInTheMiddleLosesNothingAndRepeatsNothing) {
     };
     Producer producer(*session, clock);
     EventLoop loop(*session, clock, {});
-    ASSERT_TRUE(
-        loop.run({&producer.submitter, &producer.wait.reader()}, [&] { return producer.done(); }));
+    ASSERT_TRUE(loop.run({&producer.submitter, &producer.wait}, [&] { return producer.done(); }));
     expect_all_once(producer.answers);
     expect_all_once(producer.results);
     EXPECT_EQ(broker.connections, 2U);
@@ -223,8 +223,7 @@ TEST_F(EventLoopTest, AResultIsReadAtTheRingAndLaterWithoutARing) {
     };
     Producer producer(*session, clock);
     EventLoop loop(*session, clock, {});
-    EXPECT_TRUE(
-        loop.run({&producer.submitter, &producer.wait.reader()}, [&] { return producer.done(); }));
+    EXPECT_TRUE(loop.run({&producer.submitter, &producer.wait}, [&] { return producer.done(); }));
     expect_all_once(producer.results);
     return (clock.monotonic_us() - published_us) / 1'000;
   };

@@ -70,6 +70,7 @@ class FakeBroker {
   std::uint64_t bells = 0;
   std::map<std::string, bool> jobs;  // true: its result is published
   std::vector<Entry> entries;
+  std::uint64_t first = 1;         // the first number that the stream still holds
   std::vector<Message> questions;  // without hello
 
  private:
@@ -175,14 +176,21 @@ inline void FakeBroker::receive(const Envelope& question) {
       answer(question.id, std::move(out));
     }
   } else if (const auto* fetch = std::get_if<Fetch>(&question.message)) {
-    Data data{fetch->stream, epoch, 1, entries.size(), {}};
+    if (fetch->from < first) {
+      return answer(question.id, Trimmed{fetch->stream, epoch, first});
+    }
+    Data data{fetch->stream, epoch, first, entries.size(), {}};
     for (std::uint64_t i = fetch->from; i <= entries.size(); ++i) {
       data.entries.push_back(entries[i - 1]);
     }
     answer(question.id, std::move(data));
-  } else if (std::holds_alternative<StatusRequest>(question.message) && answers_status) {
+  } else if (const auto* asked = std::get_if<StatusRequest>(&question.message);
+             asked != nullptr && answers_status) {
     StatusAnswer status;
     status.engines = engines;
+    for (const Entry& entry : entries) {
+      status.job_number = entry.job == asked->job ? entry.number : status.job_number;
+    }
     answer(question.id, std::move(status));
   } else if (const auto* change = std::get_if<ChangePause>(&question.message)) {
     answer(question.id, PauseChanged{std::exchange(paused, change->paused) != change->paused});

@@ -220,7 +220,7 @@ class SubmitterTest : public ::testing::Test, public JobSource {
                         .jobs_per_message = 2,
                         .bytes_per_message = 1'000,
                         .pause_ms = 100,
-                        .pause_max_ms = 200}};
+                        .pause_max_ms = 400}};
   std::vector<Submission> done_;
 };
 
@@ -267,14 +267,11 @@ TEST_F(SubmitterTest, WaitsAndSendsAgainIfTheBrokerHadNoRoom) {
   ASSERT_TRUE(submitter_.tick());
   ASSERT_EQ(session_.last, 2U);
   EXPECT_EQ(question(2).jobs, (std::vector<Body>{"a", "b"}));
-  // The broker refuses one of them again, and the pause has grown.
+  // The broker takes one of them and refuses the other.
   ASSERT_TRUE(
       give(2, Submitted{{SubmitAnswer{.job = "a", .error = {}},
                          SubmitAnswer{.job = "b", .error = Error{Code::disk_full, "full", ""}}}}));
   EXPECT_EQ(submitter_.pause_reason().code, Code::disk_full);
-  clock_.advance_us(101'000);
-  ASSERT_TRUE(submitter_.tick());
-  EXPECT_EQ(session_.last, 2U);
   clock_.advance_us(101'000);
   ASSERT_TRUE(submitter_.tick());
   ASSERT_EQ(session_.last, 3U);
@@ -283,6 +280,28 @@ TEST_F(SubmitterTest, WaitsAndSendsAgainIfTheBrokerHadNoRoom) {
   ASSERT_TRUE(give(3, Submitted{{SubmitAnswer{.job = "b", .error = {}}}}));
   ASSERT_TRUE(submitter_.tick());
   EXPECT_TRUE(submitter_.done());
+}
+
+TEST_F(SubmitterTest, ThePauseGrowsWhileNothingIsTakenAndStartsAgainWhenAJobIs) {
+  const Error full{Code::overloaded, "full", "", 100};
+  const SubmitAnswer taken{.job = "a", .error = {}}, refused{.job = "b", .error = full};
+  jobs_ = {"a", "b"};
+  ASSERT_TRUE(submitter_.tick());
+  std::uint64_t question = 0;
+  for (const std::int64_t pause_ms : {100, 200, 400, 400}) {  // 400 is the longest here
+    ASSERT_TRUE(give(++question, Submitted{{refused, refused}}));
+    clock_.advance_us(pause_ms * 1'000 - 1);
+    ASSERT_TRUE(submitter_.tick());
+    EXPECT_EQ(session_.last, question) << "sent before " << pause_ms << " ms";
+    clock_.advance_us(1);
+    ASSERT_TRUE(submitter_.tick());
+    EXPECT_EQ(session_.last, question + 1) << "not sent after " << pause_ms << " ms";
+  }
+  ASSERT_TRUE(give(++question, Submitted{{taken, refused}}));
+  EXPECT_EQ(submitter_.without_room_ms(), 1U) << "it counts from the last job that was taken";
+  clock_.advance_us(100'000);
+  ASSERT_TRUE(submitter_.tick());
+  EXPECT_EQ(session_.last, question + 1);
 }
 
 TEST_F(SubmitterTest, ItWaitsAsLongAsTheRefusalSuggests) {

@@ -12,19 +12,25 @@ namespace {
 
 class ResultWaitTest : public ::testing::Test {
  protected:
-  std::unique_ptr<ResultWait> wait_from(std::uint64_t number) {
+  std::unique_ptr<ResultWait> wait_from(std::uint64_t number,
+                                        std::function<bool()> all_answered = {}) {
     StreamReaderOptions options;
     options.from = number;
-    return std::make_unique<ResultWait>(*session_, clock_, options,
-                                        [this](std::uint64_t tag, const JobResult& result) {
-                                          results_[tag] = result;
-                                          return Status();
-                                        });
+    const auto keep = [this](std::uint64_t tag, const JobResult& result) {
+      results_[tag] = result;
+      return Status();
+    };
+    return std::make_unique<ResultWait>(*session_, clock_, options, keep, std::move(all_answered));
+  }
+  static SubmitAnswer ended(const std::string& job) {
+    SubmitAnswer answer{.job = job, .known = true, .error = {}};
+    answer.state = JobState::completed;
+    return answer;
   }
   Status read(ResultWait& wait) {
     EventLoopOptions options;
     options.interrupted = [this] { return broker_.waits > 1'000; };  // bounds the test
-    return EventLoop(*session_, clock_, options).run({&wait.reader()}, [&] { return wait.done(); });
+    return EventLoop(*session_, clock_, options).run({&wait}, [&] { return wait.done(); });
   }
   static Submission submission(std::uint64_t tag, const std::string& id, SubmitAnswer answer) {
     Job job;
@@ -57,6 +63,65 @@ TEST_F(ResultWaitTest, FindsTheEarlierResultOfAKnownJobThatHasEnded) {
   SubmitAnswer known{.job = "early", .known = true, .error = {}};
   known.state = JobState::completed;
   ASSERT_TRUE(wait->note_answer(submission(1, "early", known)));
+  broker_.waits = 0;
+  ASSERT_TRUE(read(*wait));
+  EXPECT_EQ(results_.size(), 2U);
+}
+
+TEST_F(ResultWaitTest, GoesOnWhereATrimmedStreamBeginsAndLosesNothingThatIsThere) {
+  for (const char* job : {"theirs", "theirs", "early", "late"}) broker_.complete(job);
+  broker_.first = 3;
+  const auto wait = wait_from(5);
+  for (const char* job : {"early", "late"}) {
+    wait->expect(job, static_cast<std::uint64_t>(*job));
+    ASSERT_TRUE(wait->note_answer(submission(1, job, ended(job))));
+  }
+  const Status done = read(*wait);
+  ASSERT_TRUE(done) << done.error().text();
+  EXPECT_EQ(results_.size(), 2U);
+  EXPECT_TRUE(wait->lost().empty());
+}
+
+TEST_F(ResultWaitTest, AKnownJobWhoseResultWasTrimmedIsLostAndTheOthersCome) {
+  for (const char* job : {"gone", "early"}) broker_.complete(job);
+  broker_.first = 2;
+  const auto wait = wait_from(3);
+  for (const char* job : {"gone", "early"}) {
+    wait->expect(job, static_cast<std::uint64_t>(*job));
+    ASSERT_TRUE(wait->note_answer(submission(1, job, ended(job))));
+  }
+  wait->expect("new", 'n');
+  EXPECT_EQ(read(*wait).error().code, Code::interrupted) << "a job that has not ended is no loss";
+  ASSERT_EQ(wait->lost().size(), 1U);
+  EXPECT_EQ(wait->lost()[0].job, "gone");
+  EXPECT_EQ(wait->lost()[0].tag, 'g');
+  broker_.complete("new");
+  broker_.waits = 0;
+  ASSERT_TRUE(read(*wait));
+  EXPECT_TRUE(results_.size() == 2 && results_.contains('e') && results_.contains('n'));
+}
+
+TEST_F(ResultWaitTest, AResultThatIsTrimmedBeforeItIsReadIsLost) {
+  const auto wait = wait_from(1);
+  for (const char* job : {"a", "b", "c"}) wait->expect(job, static_cast<std::uint64_t>(*job));
+  for (const char* job : {"a", "b"}) broker_.complete(job);
+  broker_.first = 2;
+  EXPECT_EQ(read(*wait).error().code, Code::interrupted) << "c has not ended";
+  ASSERT_EQ(wait->lost().size(), 1U);
+  EXPECT_EQ(wait->lost()[0].job, "a");
+  EXPECT_TRUE(results_.contains('b'));
+}
+
+TEST_F(ResultWaitTest, AnEarlierResultIsFoundHoweverLateItsLineIsSubmitted) {
+  for (const char* job : {"second", "first"}) broker_.complete(job);
+  bool all_answered = false;
+  const auto wait = wait_from(3, [&] { return all_answered; });
+  wait->expect("first", 1);
+  ASSERT_TRUE(wait->note_answer(submission(1, "first", ended("first"))));
+  EXPECT_EQ(read(*wait).error().code, Code::interrupted);
+  wait->expect("second", 2);
+  ASSERT_TRUE(wait->note_answer(submission(2, "second", ended("second"))));
+  all_answered = true;
   broker_.waits = 0;
   ASSERT_TRUE(read(*wait));
   EXPECT_EQ(results_.size(), 2U);

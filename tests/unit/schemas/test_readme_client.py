@@ -22,7 +22,8 @@ def answer_to(kind):
 
 
 def serve(router, seen, ended):
-    """Answers until the client has ended. Each fetch gets the end of one job."""
+    """Answers until the client has ended. Each fetch gets the end of one job; before the second
+    end the stream was trimmed."""
     entries = answer_to("fetch")["body"]["entries"]  # one completed, the other failed
     while not ended.is_set():
         if not router.poll(50):
@@ -34,6 +35,9 @@ def serve(router, seen, ended):
         if request["kind"] == "fetch":
             number = request["body"]["from"]
             answer["body"]["entries"] = entries[number - 1:number]
+            if number == 2 and seen.count("fetch") == 2:
+                answer = {**answer, "kind": "trimmed",
+                          "body": {"stream": "results", "epoch": "e", "first": 2}}
         router.send_multipart([peer, msgpack.packb(answer)])
 
 
@@ -56,6 +60,6 @@ def test_the_client_of_the_readme_runs():
             ended.set()
             broker.join()
     assert done.returncode == 0, done.stderr
-    assert seen == ["hello", "submit", "fetch", "fetch"]
+    assert seen == ["hello", "submit", "fetch", "fetch", "fetch"]
     completed, failed = done.stdout.splitlines()[-2:]
     assert completed == "1  Paris" and failed.startswith("2 {'code': ")
