@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tests/simulation/tenants.hpp"
+
 namespace millrace::broker::simulation {
 
 // ---- client
@@ -13,10 +15,10 @@ void SimClient::tick() {
   } else {
     submit();
     fetch();
-    if (dice_.chance(0.02)) cancel();
-    if (dice_.chance(0.2)) pause_or_resume();
+    if (dice_.chance(0.04)) cancel();
+    if (dice_.chance(0.4)) pause_or_resume();
   }
-  clock_.after(static_cast<std::int64_t>(200'000 + dice_.below(400'000)), [this] { tick(); });
+  clock_.after(static_cast<std::int64_t>(400'000 + dice_.below(800'000)), [this] { tick(); });
 }
 
 void SimClient::hello() {
@@ -27,7 +29,7 @@ void SimClient::hello() {
 
 // Sends unanswered jobs again after a while, which their ids make safe.
 void SimClient::submit() {
-  if (waiting_.empty() || dice_.chance(0.7)) return;
+  if (waiting_.empty() || dice_.chance(0.4)) return;
   Submit message;
   const auto count = 1 + dice_.below(std::min<std::uint64_t>(waiting_.size(), 8));
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -46,15 +48,18 @@ void SimClient::fetch() {
   wire_(peer_, {next_id_++, std::move(fetch)});
 }
 
+// Also the jobs of other tenants, which are none of its business.
 void SimClient::cancel() {
   if (record_.acknowledged.empty()) return;
   auto job = record_.acknowledged.begin();
   std::advance(job, static_cast<std::ptrdiff_t>(dice_.below(record_.acknowledged.size())));
-  if (!job->starts_with("kill")) wire_(peer_, {next_id_++, Cancel{{*job}, {}}});
+  if (job->starts_with("kill")) return;
+  if (record_.tenants.at(*job) == tenant_) record_.cancelled.insert(*job);
+  wire_(peer_, {next_id_++, Cancel{{*job}, {}}});
 }
 
-// Resumes much more often than it pauses, and whatever any client may have paused: messages that
-// were sent before may still arrive.
+// Resumes much more often than it pauses, and whatever any client of the tenant may have paused:
+// messages that were sent before may still arrive.
 void SimClient::pause_or_resume() {
   ChangePause change;
   change.paused = !record_.calm() && dice_.chance(0.1);
@@ -66,7 +71,7 @@ void SimClient::pause_or_resume() {
       change.model = dice_.chance(0.5) ? "m" : "*";
       break;
     default:
-      change.batch = dice_.chance(0.5) ? "batch-0" : "batch-1";
+      change.batch = tenant_ + (dice_.chance(0.5) ? "-0" : "-1");
   }
   wire_(peer_, {next_id_++, std::move(change)});
 }
@@ -91,9 +96,7 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
   if (asked == asked_.end()) return;
   for (std::size_t i = 0; i < answer.answers.size(); ++i) {
     if (answer.answers[i].error) {
-      // The only refusals that may come: no engine has joined yet, or the disk is full.
-      const Code code = answer.answers[i].error->code;
-      if (code != Code::unknown_model && !(code == Code::disk_full && record_.may_be_full())) {
+      if (!may_be_refused(answer.answers[i].error->code)) {
         record_.violations.push_back("refused: " + answer.answers[i].error->text());
       }
       continue;
@@ -104,6 +107,15 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
     std::erase(waiting_, asked->second[i]);
   }
   asked_.erase(asked);
+}
+
+// No engine has joined yet, the disk is full, or the tenant's queue is.
+bool SimClient::may_be_refused(Code code) const {
+  if (code == Code::overloaded && tenant_table().at(tenant_).queued < limits::queued_jobs) {
+    ++record_.queue_full;
+    return true;
+  }
+  return code == Code::unknown_model || (code == Code::disk_full && record_.may_be_full());
 }
 
 void SimClient::data(const Data& data) {

@@ -21,7 +21,10 @@ inline constexpr std::uint32_t most_held = 6;  // jobs that an engine holds
 
 // What the checker needs to know about the run.
 struct Record {
-  std::set<std::string> acknowledged;  // jobs that a client was told are stored
+  std::set<std::string> acknowledged;          // jobs that a client was told are stored
+  std::map<std::string, std::string> tenants;  // by job: whose it is
+  std::set<std::string> cancelled;             // jobs that their own tenant asked to cancel
+  std::uint64_t queue_full = 0;                // times that a tenant's queue took no job
   // Ask the ledger at the moment when a client or an engine gets an answer.
   std::function<bool(const std::string&job)> is_stored, has_ended;
   std::function<bool(LeaseId, const std::string& job)> is_current;
@@ -32,12 +35,14 @@ struct Record {
   std::map<std::string, std::uint64_t> deaths_by;  // engine deaths by the job that caused them
 };
 
-// Submits its jobs, several in a message, until each is answered, and reads the stream to its end.
+// Submits its jobs, several in a message, until each is answered, and reads the stream of its
+// tenant to the end.
 class SimClient {
  public:
-  SimClient(std::string name, std::vector<Body> jobs, Clock& clock, Dice& dice, Wire wire,
-            Record& record)
+  SimClient(std::string name, std::string tenant, std::vector<Body> jobs, Clock& clock, Dice& dice,
+            Wire wire, Record& record)
       : peer_{Endpoint::client, std::move(name)},
+        tenant_(std::move(tenant)),
         waiting_(std::move(jobs)),
         clock_(clock),
         dice_(dice),
@@ -45,9 +50,10 @@ class SimClient {
         record_(record) {}
 
   void start() { tick(); }
-  bool done(std::size_t jobs_in_all) const {
-    return waiting_.empty() && read_.size() >= jobs_in_all;
+  bool done(std::size_t jobs_of_tenant) const {
+    return waiting_.empty() && read_.size() >= jobs_of_tenant;
   }
+  const std::string& tenant() const { return tenant_; }
   const std::map<std::string, int>& read() const { return read_; }
   const Peer& peer() const { return peer_; }
   void receive(const Envelope& envelope);
@@ -62,7 +68,10 @@ class SimClient {
   void submitted(const Submitted& answer, std::uint64_t id);
   void data(const Data& data);
 
+  bool may_be_refused(Code code) const;
+
   Peer peer_;
+  const std::string tenant_;
   std::vector<Body> waiting_;
   Clock& clock_;
   Dice& dice_;

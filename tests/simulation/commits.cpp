@@ -63,6 +63,7 @@ void Commits::commit(std::size_t slot) {
   around_.storage.after_commit();
   if (!replies && may_try_again(replies.error())) return commit_later(slot);
   if (!replies) return end(replies.error());
+  around_.carried_out(slots_[slot].operations, *replies);
   auto done = complete(slot, *std::move(replies));
   schedule();
   around_.done(std::move(done));

@@ -27,6 +27,8 @@ class Commits {
     std::function<std::int64_t()> unix_us;
     std::function<bool()> paused;                            // the process is stopped
     std::function<void(std::span<const Operation>)> begins;  // just before a commit
+    // Just after it.
+    std::function<void(std::span<const Operation>, std::span<const Result<Reply>>)> carried_out;
     std::function<void(std::vector<Completed>)> done;  // requests whose operations are all durable
     std::function<void()> ended;                       // the ledger failed: the process must stop
     std::function<void(std::string)> violation;

@@ -25,9 +25,11 @@ std::string text(JobCounts counts) {
 
 }  // namespace
 
-void LedgerChecks::know(const std::string& job, const std::string& batch, const Body& body) {
-  jobs_[job] = {batch, body};
-  suspects_.know(job);
+void LedgerChecks::know(const std::string& job, const std::string& tenant, const std::string& batch,
+                        const Body& body) {
+  jobs_[job] = {tenant, batch, body};
+  high_.try_emplace(tenant);
+  suspects_.know(job, tenant);
 }
 
 std::vector<LapsedLease> LedgerChecks::live_leases() {
@@ -39,36 +41,44 @@ std::vector<LapsedLease> LedgerChecks::live_leases() {
   return {};
 }
 
-// Notes what is paused, and the leases that there are.
+// Notes what is paused, and the leases that there are, before a commit that may hand out jobs.
 void LedgerChecks::begins(std::span<const Operation> operations) {
+  tenants_.begins(operations);
+  claims_ = std::ranges::any_of(operations, [](const Operation& op) {
+    return std::holds_alternative<Claim>(op) || std::holds_alternative<ClaimShared>(op);
+  });
+  if (!claims_) return;
   resumes_ = std::ranges::any_of(
       operations, [](const Operation& op) { return std::holds_alternative<Resume>(op); });
   for (const LapsedLease& lease : live_leases()) last_lease_ = std::max(last_lease_, lease.lease);
-  std::set<std::string> batches{""};
-  for (const auto& [id, known] : jobs_) batches.insert(known.batch);
-  paused_batches_.clear();
-  for (const std::string& batch : batches) {
-    const auto reply = ask_(Count{default_tenant, batch});
+  std::set<Batch> batches;
+  for (const auto& [tenant, high] : high_) batches.emplace(tenant, "");
+  for (const auto& [id, known] : jobs_) batches.emplace(known.tenant, known.batch);
+  paused_.clear();
+  for (const auto& [tenant, batch] : batches) {
+    const auto reply = ask_(Count{tenant, batch});
     if (!reply) return violation_("no counts: " + reply.error().text());
     const auto& counted = std::get<CountReply>(*reply);
+    Paused& paused = paused_[tenant];
     if (batch.empty()) {
-      all_paused_ = counted.paused;
-      paused_models_ = {counted.paused_models.begin(), counted.paused_models.end()};
+      paused.all = counted.paused;
+      paused.models = {counted.paused_models.begin(), counted.paused_models.end()};
     } else if (counted.paused) {
-      paused_batches_.insert(batch);
+      paused.batches.insert(batch);
     }
   }
 }
 
 // What was paused before a commit that resumes nothing gets no lease in it.
 void LedgerChecks::check_pauses(const std::vector<LapsedLease>& live) {
-  if (resumes_) return;
+  if (resumes_ || !claims_) return;
   for (const LapsedLease& lease : live) {
     if (lease.lease <= last_lease_) continue;
-    const auto reply = ask_(GetJob{default_tenant, lease.job});
+    const auto reply = ask_(GetJob{lease.tenant, lease.job});
     if (!reply) continue;
     const auto& job = std::get<GetJobReply>(*reply);
-    if (all_paused_ || paused_models_.contains(job.model) || paused_batches_.contains(job.batch)) {
+    const Paused& paused = paused_[lease.tenant];
+    if (paused.all || paused.models.contains(job.model) || paused.batches.contains(job.batch)) {
       violation_(lease.job + " was handed out while it was paused");
     }
   }
@@ -77,6 +87,7 @@ void LedgerChecks::check_pauses(const std::vector<LapsedLease>& live) {
 void LedgerChecks::committed() {
   const auto live = live_leases();
   check_pauses(live);
+  tenants_.committed(live);
   std::set<std::string> leased;
   std::set<LeaseId> ids;
   for (const LapsedLease& lease : live) {
@@ -92,20 +103,21 @@ void LedgerChecks::committed() {
 void LedgerChecks::all() {
   std::map<std::string, LeaseId> leased;
   for (const LapsedLease& lease : live_leases()) leased[lease.job] = lease.lease;
-  std::map<std::string, JobCounts> counts{{"", {}}};
-  std::uint64_t ready = 0;
+  std::map<Batch, JobCounts> counts;
+  std::map<std::string, std::uint64_t> ready;
   for (auto& [id, known] : jobs_) {
-    counts.try_emplace(known.batch);
-    const auto reply = ask_(GetJob{default_tenant, id});
+    JobCounts& of_tenant = counts[{known.tenant, ""}];
+    JobCounts& of_batch = counts[{known.tenant, known.batch}];
+    const auto reply = ask_(GetJob{known.tenant, id});
     if (!reply) {
       if (record_.acknowledged.contains(id)) violation_(id + " was acknowledged and is lost");
       continue;
     }
     const auto& job = std::get<GetJobReply>(*reply);
-    ++count_of(counts[""], job.state);
-    if (!known.batch.empty()) ++count_of(counts[known.batch], job.state);
-    ready += job.state == JobState::queued && !job.suspect && !job.start_us &&
-             job.paused == PausedBy::nothing;
+    ++count_of(of_tenant, job.state);
+    if (!known.batch.empty()) ++count_of(of_batch, job.state);
+    ready[known.tenant] += job.state == JobState::queued && !job.suspect && !job.start_us &&
+                           job.paused == PausedBy::nothing;
     check_job(id, known, job);
     const auto lease = leased.find(id);
     const LeaseId held = lease == leased.end() ? 0 : lease->second;
@@ -113,7 +125,7 @@ void LedgerChecks::all() {
   }
   check_counts(counts);
   check_ready(ready);
-  check_stream();
+  for (const auto& [tenant, high] : high_) check_stream(tenant);
 }
 
 // A job ends once: its end and the number of its result stay.
@@ -126,50 +138,55 @@ void LedgerChecks::check_job(const std::string& id, Known& known, const GetJobRe
   known.end = job.state;
 }
 
-void LedgerChecks::check_counts(const std::map<std::string, JobCounts>& counts) {
-  for (const auto& [batch, expected] : counts) {
-    const auto reply = ask_(Count{default_tenant, batch});
+void LedgerChecks::check_counts(const std::map<Batch, JobCounts>& counts) {
+  for (const auto& [place, expected] : counts) {
+    const auto& [tenant, batch] = place;
+    const auto reply = ask_(Count{tenant, batch});
     if (!reply) return violation_("no counts: " + reply.error().text());
     const JobCounts& counted = std::get<CountReply>(*reply).counts;
     if (counted == expected) continue;
-    violation_("batch '" + batch + "' counts " + text(counted) + " and has " + text(expected));
+    violation_(tenant + ": batch '" + batch + "' counts " + text(counted) + " and has " +
+               text(expected));
   }
 }
 
 // Jobs that a claim could hand out now are counted, and no others.
-void LedgerChecks::check_ready(std::uint64_t expected) {
+void LedgerChecks::check_ready(const std::map<std::string, std::uint64_t>& expected) {
   const auto reply = ask_(ListTenants{});
   if (!reply) return violation_("no list of tenants: " + reply.error().text());
-  std::uint64_t counted = 0;
   for (const TenantInfo& one : std::get<ListTenantsReply>(*reply).tenants) {
-    if (one.tenant == default_tenant) counted = one.ready;
+    const auto ready = expected.find(one.tenant);
+    const std::uint64_t jobs = ready == expected.end() ? 0 : ready->second;
+    if (one.ready == jobs) continue;
+    violation_("of the queued jobs of " + one.tenant + " " + std::to_string(jobs) +
+               " can be handed out, and " + std::to_string(one.ready) + " are counted");
   }
-  if (counted == expected) return;
-  violation_("of the queued jobs " + std::to_string(expected) + " can be handed out, and " +
-             std::to_string(counted) + " are counted");
 }
 
 // The numbers have no gaps, and each belongs to the job that has it.
-void LedgerChecks::check_stream() {
+void LedgerChecks::check_stream(const std::string& tenant) {
+  std::uint64_t& high = high_[tenant];
   ReadStream read;
-  read.tenant = default_tenant;
+  read.tenant = tenant;
   read.stream = "results";
-  read.from = next_number_;
+  read.from = high + 1;
   read.max_entries = 1'000'000;
   const auto reply = ask_(read);
   if (!reply) return violation_("the stream cannot be read: " + reply.error().text());
   const auto& stream = std::get<ReadStreamReply>(*reply);
   for (const Entry& entry : stream.entries) {
-    if (entry.number != next_number_)
-      violation_("number " + std::to_string(next_number_) + " is missing");
-    next_number_ = entry.number + 1;
+    if (entry.number != high + 1) {
+      violation_("number " + std::to_string(high + 1) + " of " + tenant + " is missing");
+    }
+    high = entry.number;
     if (!ended_.emplace(entry.job, entry.number).second) violation_(entry.job + " has two results");
     const auto known = jobs_.find(entry.job);
-    if (known == jobs_.end() || known->second.number != entry.number) {
+    if (known == jobs_.end() || known->second.tenant != tenant ||
+        known->second.number != entry.number) {
       violation_("number " + std::to_string(entry.number) + " is not that of " + entry.job);
     }
   }
-  if (stream.high + 1 != next_number_) violation_("the stream lacks its last numbers");
+  if (stream.high != high) violation_("the stream lacks its last numbers");
 }
 
 void LedgerChecks::handed_out(const std::string& engine, const Lease& lease) {

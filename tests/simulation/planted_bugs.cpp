@@ -113,6 +113,17 @@ class BuggyStore final : public LedgerStore {
 }  // namespace
 
 void plant(Bug bug, Operation& operation) {
+  if (auto* submit = std::get_if<SubmitJob>(&operation)) {
+    if (bug == Bug::ignores_most_queued) submit->max_queued = limits::queued_jobs;
+  }
+  if (auto* claim = std::get_if<Claim>(&operation)) {
+    if (bug == Bug::ignores_most_leases) claim->max_leased = 0;
+  }
+  if (auto* shared = std::get_if<ClaimShared>(&operation)) {
+    for (TenantShare& share : shared->shares) {
+      if (bug == Bug::ignores_most_leases) share.max_leased = 0;
+    }
+  }
   auto* give = std::get_if<GiveBack>(&operation);
   if (give == nullptr) return;
   if (bug == Bug::blames_nobody) give->blame = Blame::none;

@@ -32,6 +32,8 @@ enum class Bug : std::uint8_t {
   unsynced_commits,      // a commit does not wait for the disk
   hides_full_disk,       // a job is acknowledged that found no room
   serves_damaged_jobs,   // a body is handed out as the disk returns it
+  ignores_most_leases,   // a tenant's most leases are no limit to a claim
+  ignores_most_queued,   // nor its most queued jobs to a submit
 };
 
 // Whether the bug shows on a disk only.

@@ -9,17 +9,16 @@
 #include "broker/core/results.hpp"
 #include "tests/simulation/actors.hpp"
 #include "tests/simulation/commits.hpp"
+#include "tests/simulation/end_checks.hpp"
 #include "tests/simulation/ledger_checks.hpp"
 #include "tests/simulation/storage.hpp"
+#include "tests/simulation/tenants.hpp"
 
 namespace millrace::broker::simulation {
 namespace {
 
 constexpr std::int64_t calm_after = 600 * second;  // no faults after this, so that all can finish
 constexpr std::int64_t give_up = 3'600 * second;
-// One of two killers: excused as often as it may be, halved from all jobs of an engine to one,
-// which dies twice; and again, if the other was found first and closed their incident.
-constexpr std::uint64_t most_deaths = 2 + 2 * (2 + 2);
 
 class Simulation {
  public:
@@ -36,6 +35,9 @@ class Simulation {
         Commits::Surroundings{
             clock_, dice_, *storage_, [this] { return now().unix_us; }, [this] { return paused(); },
             [this](std::span<const Operation> operations) { checks_.begins(operations); },
+            [this](std::span<const Operation> operations, std::span<const Result<Reply>> replies) {
+              checks_.carried_out(operations, replies);
+            },
             [this](std::vector<Completed> done) { answer(std::move(done)); },
             [this] { kill_broker(); }, [this](std::string text) { violation(std::move(text)); }},
         bug);
@@ -43,15 +45,13 @@ class Simulation {
     record_.may_be_full = [this] { return storage_->was_full(); };
     network_faults_.lose = dice_.chance(0.3) ? 0 : 0.03;
     network_faults_.late = dice_.chance(0.3) ? 0 : 0.05;
-    record_.is_stored = [this](const std::string& job) {
-      return ask(GetJob{default_tenant, job}).has_value();
-    };
+    record_.is_stored = [this](const std::string& job) { return ask_job(job).has_value(); };
     record_.has_ended = [this](const std::string& job) {
-      const auto reply = ask(GetJob{default_tenant, job});
+      const auto reply = ask_job(job);
       return reply && is_end(std::get<GetJobReply>(*reply).state);
     };
     record_.is_current = [this](LeaseId lease, const std::string& job) {
-      const auto reply = ask(GetJob{default_tenant, job});
+      const auto reply = ask_job(job);
       return reply && std::get<GetJobReply>(*reply).lease == lease;
     };
     start_broker();
@@ -66,12 +66,15 @@ class Simulation {
     while (!finished() && record_.violations.size() < 100 && clock_.step(give_up)) {
     }
     checks_.all();
-    check();
+    EndChecks([this](const Operation& operation) { return ask(operation); }, record_, outcome_)
+        .all(jobs_of_, clients_, storage_->flips());
     outcome_.violations = record_.violations;
     outcome_.engine_deaths = record_.engine_deaths;
     (storage_->may_end() ? outcome_.disk_faults : outcome_.store_faults) = storage_->faults();
     outcome_.flips = storage_->flips();
     outcome_.excused = commits_->excused();
+    outcome_.queue_full = record_.queue_full;
+    outcome_.at_most_leases = checks_.tenants().at_most_leases();
     for (const auto& [job, deaths] : record_.deaths_by) {
       outcome_.most_deaths = std::max(outcome_.most_deaths, deaths);
     }
@@ -92,10 +95,9 @@ class Simulation {
   void absorb(Actions actions);
   void answer(std::vector<Completed> done);
   void deliver(const Outgoing& out);
-  Wire wire();
+  Wire wire(const std::string& key);
   SimEngine* any_engine();
   bool finished() const;
-  void check();
   Now now() const { return {clock_.now_us(), clock_.now_us() + unix_ahead_us_}; }
   bool calm() const { return clock_.now_us() > calm_after; }
   bool paused() const { return clock_.now_us() < paused_until_us_; }
@@ -103,6 +105,9 @@ class Simulation {
     auto replies = storage_->sound().apply(std::span(&operation, 1), now().unix_us);
     if (!replies) return fail(replies.error());
     return std::move(replies->front());
+  }
+  Result<Reply> ask_job(const std::string& job) {
+    return ask(GetJob{record_.tenants.at(job), job});
   }
   void violation(std::string text) { record_.violations.push_back(std::move(text)); }
 
@@ -119,6 +124,7 @@ class Simulation {
   std::optional<Commits> commits_;  // the broker's
   std::unique_ptr<Broker> broker_;  // null while no broker runs
   std::uint64_t incarnation_ = 0;
+  std::map<std::string, std::size_t> jobs_of_;  // by tenant
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimEngine>> engines_;  // dead ones stay: their timers may still run
   int next_engine_ = 0;
@@ -126,9 +132,10 @@ class Simulation {
 
 void Simulation::make_clients() {
   const auto killers = dice_.below(3);
-  for (int c = 0; c < 2; ++c) {
+  const auto tenants = clients_of_tenants();
+  for (std::size_t c = 0; c < tenants.size(); ++c) {
     std::vector<Body> jobs;
-    const auto count = 20 + dice_.below(60);
+    const auto count = 10 + dice_.below(30);
     for (std::uint64_t i = 0; i < count; ++i) {
       Job job;
       const bool killer = c == 0 && i < killers;
@@ -137,31 +144,34 @@ void Simulation::make_clients() {
       job.priority = static_cast<std::uint32_t>(dice_.below(limits::priority_count));
       // Faults also kill engines that run innocent suspects, which must survive all these deaths.
       job.max_attempts = killer ? 2 : limits::max_attempts;
-      job.batch = dice_.chance(0.5) ? "batch-" + std::to_string(c) : "";
+      job.batch = dice_.chance(0.5) ? tenants[c] + "-" + std::to_string(dice_.below(2)) : "";
       // Some prompts begin alike, with more than the broker looks at.
       const auto beginning = std::string(dice_.chance(0.2) ? prefix_bytes : 0,
                                          static_cast<char>('a' + dice_.below(3)));
       job.request.prompt = beginning + job.id + padding;
       jobs.push_back(encode_job(job));
-      checks_.know(job.id, job.batch, jobs.back());
+      record_.tenants[job.id] = tenants[c];
+      checks_.know(job.id, tenants[c], job.batch, jobs.back());
     }
     outcome_.jobs += count;
-    clients_.push_back(std::make_unique<SimClient>("client-" + std::to_string(c), std::move(jobs),
-                                                   clock_, dice_, wire(), record_));
+    jobs_of_[tenants[c]] += count;
+    clients_.push_back(std::make_unique<SimClient>("client-" + std::to_string(c), tenants[c],
+                                                   std::move(jobs), clock_, dice_,
+                                                   wire(key_of(tenants[c])), record_));
     clients_.back()->start();
   }
 }
 
 void Simulation::add_engine() {
   engines_.push_back(std::make_unique<SimEngine>("engine-" + std::to_string(next_engine_++), clock_,
-                                                 dice_, wire(), record_));
+                                                 dice_, wire(engine_key), record_));
   engines_.back()->start();
 }
 
-Wire Simulation::wire() {
-  return [this](const Peer& peer, Envelope envelope) {
-    travel(peer, [this, peer, envelope = std::move(envelope)] {
-      if (broker_) feed(Received{peer, envelope, 0});
+Wire Simulation::wire(const std::string& key) {
+  return [this, key](const Peer& peer, Envelope envelope) {
+    travel(peer, [this, peer, key, envelope = std::move(envelope)] {
+      if (broker_) feed(Received{peer, envelope, 0, key});
     });
   };
 }
@@ -181,6 +191,8 @@ void Simulation::start_broker() {
   ++incarnation_;
   CoreConfig config;
   config.broker_id = "broker-" + std::to_string(incarnation_);
+  config.grants = grants();
+  config.tenants = tenant_table();
   commits_->connect();
   broker_ = std::make_unique<Broker>(std::move(config));
   feed(Start{});
@@ -310,62 +322,19 @@ void Simulation::part_or_pause() {
 
 bool Simulation::finished() const {
   for (const auto& client : clients_) {
-    if (!client->done(outcome_.jobs)) return false;
+    if (!client->done(jobs_of_.at(client->tenant()))) return false;
   }
   return broker_ != nullptr;
-}
-
-void Simulation::check() {
-  ReadStream read;
-  read.tenant = default_tenant;
-  read.stream = "results";
-  read.max_entries = 1'000'000;
-  const auto stream = std::get<ReadStreamReply>(*ask(read));
-  std::map<std::string, int> ends;
-  std::uint64_t number = 0;
-  std::uint64_t damaged = 0;
-  for (const auto& entry : stream.entries) {
-    if (entry.number != ++number) violation("number " + std::to_string(entry.number));
-    ++ends[entry.job];
-    const auto result = decode_result(entry.body);
-    if (!result) {
-      violation("unreadable result of " + entry.job);
-      continue;
-    }
-    if (result->job != entry.job) violation(entry.job + " has the result of " + result->job);
-    outcome_.completed += result->state == JobState::completed;
-    outcome_.cancelled += result->state == JobState::cancelled;
-    outcome_.failed += result->state == JobState::failed;
-    const bool killer = entry.job.starts_with("kill");
-    if (result->error && result->error->code == Code::ledger_corrupt) {
-      ++damaged;
-    } else if (killer != (result->state == JobState::failed)) {
-      violation(entry.job + " ended as " + std::string(wire_name(result->state)));
-    }
-  }
-  for (const auto& [job, deaths] : record_.deaths_by) {
-    if (deaths > most_deaths) violation(job + " killed " + std::to_string(deaths) + " engines");
-  }
-  for (const auto& job : record_.acknowledged) {
-    if (ends[job] != 1) violation(job + " ended " + std::to_string(ends[job]) + " times");
-  }
-  for (const auto& client : clients_) {
-    if (!client->done(outcome_.jobs)) violation(client->peer().route + " did not finish");
-    for (const auto& [job, times] : client->read()) {
-      if (times != 1) violation(job + " was read " + std::to_string(times) + " times");
-    }
-  }
-  if (damaged > storage_->flips()) violation("jobs failed as damaged that were not");
-  if (ends.size() != outcome_.jobs) violation(std::to_string(ends.size()) + " jobs ended");
 }
 
 }  // namespace
 
 void Outcome::add(const Outcome& other) {
-  for (const auto count : {&Outcome::jobs, &Outcome::completed, &Outcome::failed,
-                           &Outcome::cancelled, &Outcome::engine_deaths, &Outcome::broker_restarts,
-                           &Outcome::store_faults, &Outcome::disk_faults, &Outcome::flips,
-                           &Outcome::links_cut, &Outcome::pauses, &Outcome::excused}) {
+  for (const auto count :
+       {&Outcome::jobs, &Outcome::completed, &Outcome::failed, &Outcome::cancelled,
+        &Outcome::engine_deaths, &Outcome::broker_restarts, &Outcome::store_faults,
+        &Outcome::disk_faults, &Outcome::flips, &Outcome::links_cut, &Outcome::pauses,
+        &Outcome::excused, &Outcome::queue_full, &Outcome::at_most_leases}) {
     this->*count += other.*count;
   }
   most_deaths = std::max(most_deaths, other.most_deaths);

@@ -29,6 +29,8 @@ std::string text(const Outcome& all) {
       {"links cut or held", all.links_cut},
       {"stops of the broker", all.pauses},
       {"times a job that waited in an engine that died", all.excused},
+      {"jobs that found their tenant's queue full", all.queue_full},
+      {"commits with a tenant at its most leases", all.at_most_leases},
       {"deaths at most by one job", all.most_deaths},
   });
   std::string out;
@@ -67,6 +69,8 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
   EXPECT_GT(all.failed, count / 2);
   EXPECT_GT(all.cancelled, count / 4);
   EXPECT_GT(all.excused, count / 2);
+  EXPECT_GT(all.queue_full, count);
+  EXPECT_GT(all.at_most_leases, 10 * count);
 }
 
 // Each defect must break a rule within a few seeds.
@@ -92,6 +96,8 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::unsynced_commits, "unsynced_commits"},
       {Bug::hides_full_disk, "hides_full_disk"},
       {Bug::serves_damaged_jobs, "serves_damaged_jobs"},
+      {Bug::ignores_most_leases, "ignores_most_leases"},
+      {Bug::ignores_most_queued, "ignores_most_queued"},
   };
   for (const auto& [bug, name] : bugs) {
     std::string noticed;

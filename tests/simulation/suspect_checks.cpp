@@ -11,8 +11,8 @@ void SuspectChecks::committed(const std::vector<LapsedLease>& live) {
   for (const LapsedLease& lease : live) by_engine[lease.engine].push_back(lease);
   for (const auto& [engine, leases] : by_engine) check_engine(engine, leases);
   // Only killers may fail.
-  for (const std::string& job : jobs_) {
-    if (job.starts_with("kill") && !failed_.contains(job)) check_failed(job);
+  for (const auto& [job, tenant] : jobs_) {
+    if (job.starts_with("kill") && !failed_.contains(job)) check_failed(job, tenant);
   }
 }
 
@@ -55,9 +55,9 @@ void SuspectChecks::check_history(const LapsedLease& lease, const GetJobReply& j
 }
 
 // Such a job failed without having run, and explains no death.
-bool SuspectChecks::was_damaged(const GetJobReply& job) {
+bool SuspectChecks::was_damaged(const std::string& tenant, const GetJobReply& job) {
   ReadStream read;
-  read.tenant = default_tenant;
+  read.tenant = tenant;
   read.stream = job.stream;
   read.from = job.number;
   read.max_entries = 1;
@@ -68,16 +68,16 @@ bool SuspectChecks::was_damaged(const GetJobReply& job) {
 }
 
 // What explains the deaths of an incident closes it.
-void SuspectChecks::check_failed(const std::string& name) {
-  const auto reply = ask_(GetJob{default_tenant, name});
+void SuspectChecks::check_failed(const std::string& name, const std::string& tenant) {
+  const auto reply = ask_(GetJob{tenant, name});
   if (!reply || std::get<GetJobReply>(*reply).state != JobState::failed) return;
   failed_.insert(name);
-  if (was_damaged(std::get<GetJobReply>(*reply))) return;
+  if (was_damaged(tenant, std::get<GetJobReply>(*reply))) return;
   const Seen last = seen_[name];
   if (!last.alone) violation_(name + " failed beside other jobs");
   if (last.incident == 0) return;
-  for (const std::string& other : jobs_) {
-    const auto found = ask_(GetJob{default_tenant, other});
+  for (const auto& [other, whose] : jobs_) {
+    const auto found = ask_(GetJob{whose, other});
     if (found && std::get<GetJobReply>(*found).incident == last.incident) {
       violation_(other + " is still a suspect of what " + name + " did");
     }

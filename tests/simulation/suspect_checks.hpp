@@ -16,7 +16,7 @@ class SuspectChecks {
   SuspectChecks(Ask ask, std::function<void(std::string)> violation)
       : ask_(std::move(ask)), violation_(std::move(violation)) {}
 
-  void know(const std::string& job) { jobs_.push_back(job); }
+  void know(const std::string& job, const std::string& tenant) { jobs_[job] = tenant; }
   void committed(const std::vector<LapsedLease>& live);  // call it after each commit
 
  private:
@@ -27,12 +27,12 @@ class SuspectChecks {
   };
   void check_engine(const std::string& engine, const std::vector<LapsedLease>& leases);
   void check_history(const LapsedLease& lease, const GetJobReply& job);
-  void check_failed(const std::string& job);
-  bool was_damaged(const GetJobReply& job);
+  void check_failed(const std::string& job, const std::string& tenant);
+  bool was_damaged(const std::string& tenant, const GetJobReply& job);
 
   Ask ask_;
   std::function<void(std::string)> violation_;
-  std::vector<std::string> jobs_;
+  std::map<std::string, std::string> jobs_;  // with their tenants
   std::set<std::string> failed_;
   std::map<std::string, Seen> seen_;
 };
