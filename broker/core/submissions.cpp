@@ -122,8 +122,7 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
 }  // namespace
 
 void Submissions::submit(const Asker& asker, Submit submit) {
-  const Peer& peer = asker.peer;
-  const std::uint64_t id = asker.id;
+  const auto& [peer, id, tenant, audit] = asker;
   if (submit.jobs.size() > limits::jobs_per_submit) {
     return out_.refuse(
         peer, id,
