@@ -86,6 +86,10 @@ void fields(auto& v, Is<BatchState> auto& m) {
           "it is paused, or all jobs of the tenant are: its queued jobs are not handed out");
   v.field("number", m.number,
           "the number of the entry in the stream `batches` that tells so; 0: there is none");
+  v.field("stream", m.stream, "the stream of its first job");
+  v.field("first", m.first,
+          "its results in that stream have this number or a higher one; 0: unknown, for batches "
+          "that an earlier version stored");
   v.field("metadata", m.metadata, "what was set with `change_batch`");
   v.field("jobs_per_second", m.jobs_per_second,
           "how fast its jobs ended in the last five minutes; 0: none did, or none for ten times as "

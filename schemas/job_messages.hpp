@@ -84,6 +84,8 @@ struct BatchState {  // a batch as it is listed
   std::optional<std::int64_t> finished_us;
   bool paused = false;       // it, or all jobs: those that are queued stay so
   std::uint64_t number = 0;  // of the entry that tells so in the stream `batches`; 0: none
+  std::string stream;        // of its first job
+  std::uint64_t first = 0;   // its results in that stream have no lower numbers; 0: unknown
   std::map<std::string, std::string> metadata;
   double jobs_per_second = 0;          // that ended, in the last minutes
   std::optional<std::uint64_t> eta_s;  // until all have ended, at that rate

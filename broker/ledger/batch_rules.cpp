@@ -103,6 +103,8 @@ BatchState LedgerRules::state_of(const std::string& tenant, const BatchRecord& r
   out.finished_us = record.finished_us;
   out.paused = record.paused || transitions_.pauses_of(tenant).contains("");
   out.number = record.number;
+  out.stream = record.stream;
+  out.first = record.first;
   out.metadata = record.metadata;
   return out;
 }

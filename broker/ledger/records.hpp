@@ -70,6 +70,8 @@ struct BatchRecord {
   std::uint64_t number = 0;  // of the entry that tells so; 0: none
   std::map<std::string, std::string> metadata{};
   bool paused = false;
+  std::string stream{};     // of its first job
+  std::uint64_t first = 0;  // its results in that stream have no lower numbers; 0: unknown
 };
 struct LeaseRecord {
   LeaseId lease = 0;

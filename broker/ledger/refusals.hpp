@@ -13,12 +13,9 @@ inline auto refuse_conflict(std::string_view job) {
   return fail(Code::conflict, "job '" + std::string(job) + "' is already known with another body",
               "give the changed job a new id");
 }
-// A queue has room again when one job has ended, which may take an engine milliseconds or minutes:
-// a producer asks again soon, and later each time that it is refused again.
-inline constexpr std::uint32_t retry_queue_ms = 100;
 inline auto refuse_overloaded(std::uint64_t queued) {
   return fail(Error{Code::overloaded, "the queue is full with " + std::to_string(queued) + " jobs",
-                    "wait until some have ended and submit again", retry_queue_ms});
+                    "wait until some have ended and submit again", limits::retry_queue_ms});
 }
 inline auto refuse_stale_lease(LeaseId lease) {
   return fail(Code::stale, "lease " + std::to_string(lease) + " is no longer current",

@@ -79,6 +79,8 @@ BatchRecord SqliteRecords::read_batch(const Statement& row) {
   out.finished_us = row.optional_integer(3);
   out.number = static_cast<std::uint64_t>(row.integer(4));
   out.paused = row.integer(6) != 0;
+  out.stream = row.text(7);
+  out.first = static_cast<std::uint64_t>(row.integer(8));
   auto labels = decode_labels(row.bytes(5));
   if (labels) {
     out.metadata = std::move(labels->metadata);
@@ -98,7 +100,7 @@ std::optional<BatchRecord> SqliteRecords::find_batch(const std::string& tenant,
 void SqliteRecords::put_batch(const std::string& tenant, const BatchRecord& batch) {
   const std::string metadata = encode_labels({batch.metadata, {}});
   put_batch_.run(tenant, batch.batch, batch.created_us, batch.closed, batch.finished_us,
-                 batch.number, Blob{metadata}, batch.paused);
+                 batch.number, Blob{metadata}, batch.paused, batch.stream, batch.first);
 }
 
 void SqliteRecords::delete_batch(const std::string& tenant, const std::string& batch) {

@@ -104,15 +104,17 @@ SqliteRecords::SqliteRecords(Database& database)
       delete_counts_(database, "DELETE FROM job_counts WHERE tenant = ?1 AND batch = ?2"),
       select_batch_record_(
           database,
-          "SELECT batch, created_us, closed, finished_us, number, metadata, paused "
+          "SELECT batch, created_us, closed, finished_us, number, metadata, paused, stream, first "
           "FROM batches WHERE tenant = ?1 AND batch = ?2"),
       put_batch_(database,
                  "INSERT OR REPLACE INTO batches (tenant, batch, created_us, closed, finished_us, "
-                 "number, metadata, paused) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
+                 "number, metadata, paused, stream, first) "
+                 "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
       delete_batch_(database, "DELETE FROM batches WHERE tenant = ?1 AND batch = ?2"),
-      list_batches_(database,
-                    "SELECT batch, created_us, closed, finished_us, number, metadata, paused FROM "
-                    "batches WHERE tenant = ?1 AND batch > ?2 ORDER BY batch LIMIT ?3"),
+      list_batches_(
+          database,
+          "SELECT batch, created_us, closed, finished_us, number, metadata, paused, stream, "
+          "first FROM batches WHERE tenant = ?1 AND batch > ?2 ORDER BY batch LIMIT ?3"),
       select_set_aside_(database,
                         "SELECT job FROM jobs WHERE tenant = ?1 AND batch = ?2 AND "
                         "start_us = " MILLRACE_UNTIL_RESUMED " ORDER BY sequence LIMIT ?3"),

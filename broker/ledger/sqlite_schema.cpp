@@ -212,6 +212,13 @@ Status create_version_11(Database& database, const MigrationInput&) {
       "GROUP BY 1, 2, 3, 4;");
 }
 
+// Version 12 tells where the results of a batch begin. Of batches from before nothing is known.
+Status create_version_12(Database& database, const MigrationInput&) {
+  return database.execute(
+      "ALTER TABLE batches ADD COLUMN stream TEXT NOT NULL DEFAULT '';"
+      "ALTER TABLE batches ADD COLUMN first INTEGER NOT NULL DEFAULT 0;");
+}
+
 // The settings that a result repeats have another form since this version. A reader would show the
 // defaults in place of the settings that an earlier result holds.
 constexpr int readable_results = 3;
@@ -234,7 +241,7 @@ using Migration = Status (*)(Database&, const MigrationInput&);
 constexpr auto migrations = std::to_array<Migration>(
     {create_version_1, create_version_2, create_version_3, create_version_4, create_version_5,
      create_version_6, create_version_7, create_version_8, create_version_9, create_version_10,
-     create_version_11});
+     create_version_11, create_version_12});
 static_assert(migrations.size() == ledger_version);
 
 Status check_owner(Database& database, const std::string& version) {

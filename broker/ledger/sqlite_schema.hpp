@@ -9,7 +9,7 @@
 
 namespace millrace::broker {
 
-inline constexpr int ledger_version = 11;              // PRAGMA user_version
+inline constexpr int ledger_version = 12;              // PRAGMA user_version
 inline constexpr int ledger_application = 0x4d4c5243;  // PRAGMA application_id, "MLRC"
 
 // `until_resumed` of records.hpp in SQL: a partial index serves a query that has the same number.

@@ -124,7 +124,11 @@ void Transitions::dequeue_if_started(const JobRecord& job) {
 
 void Transitions::stored(const JobRecord& job) {
   if (!job.batch.empty() && !book_of(job.tenant, job.batch).record) {
-    update_batch(job.tenant, {job.batch, now_us_});
+    const auto stream = records_.find_stream(job.tenant, job.stream);
+    BatchRecord record{job.batch, now_us_};
+    record.stream = job.stream;
+    record.first = stream ? stream->high + 1 : 1;
+    update_batch(job.tenant, record);
   }
   enqueue_if_started(job);
   count(job, 1);

@@ -9,6 +9,7 @@
 #include "broker/ledger/verify_ledger.hpp"
 #include "client/commands/command.hpp"
 #include "client/lines/json_writer.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::client {
 namespace {
@@ -33,11 +34,10 @@ std::string name_of_now() {
 void print_report(const char* what, const std::string& folder, const broker::LedgerReport& report,
                   bool json) {
   if (!json) {
-    std::printf("%s %s: version %d, %llu jobs, %llu results in %llu streams, all sound\n", what,
-                printable_name(folder).c_str(), report.version,
-                static_cast<unsigned long long>(report.jobs),
-                static_cast<unsigned long long>(report.results),
-                static_cast<unsigned long long>(report.streams));
+    std::printf(
+        "%s %s: version %d, %s, %s in %s, all sound\n", what, printable_name(folder).c_str(),
+        report.version, count_text(report.jobs, "job").c_str(),
+        count_text(report.results, "result").c_str(), count_text(report.streams, "stream").c_str());
     return;
   }
   std::string line;

@@ -10,6 +10,7 @@
 #include "client/commands/command.hpp"
 #include "client/commands/times.hpp"
 #include "client/lines/json_fields.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::client {
 namespace {
@@ -30,7 +31,7 @@ std::string progress_text(const BatchState& batch) {
   const JobCounts& counts = batch.counts;
   const std::uint64_t all = all_jobs(counts);
   std::string out = std::to_string(all - counts.queued - counts.leased) + " of " +
-                    std::to_string(all) + " jobs ended";
+                    count_text(all, "job") + " ended";
   for (const auto& [name, jobs] :
        {std::pair("failed", counts.failed), std::pair("cancelled", counts.cancelled),
         std::pair("expired", counts.expired)}) {

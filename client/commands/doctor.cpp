@@ -19,6 +19,7 @@
 #include "client/lines/json_writer.hpp"
 #include "engine/core/device/device.hpp"
 #include "schemas/base/net/socket.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::client {
 namespace {
@@ -186,7 +187,7 @@ void examine_keys(const broker::Settings& settings, Findings& findings) {
                          "make one with `millrace keys new`");
   }
   findings.tell(Verdict::good, "keys",
-                std::to_string(keys) + " keys may connect, file modes are right");
+                count_text(keys, "key") + " may connect, file modes are right");
 }
 
 void examine_limits(const broker::Settings& settings, Findings& findings) {
@@ -239,7 +240,7 @@ void examine_broker(const Flags& flags, bool json, Findings& findings) {
   }
   findings.tell(Verdict::good, "broker",
                 "it answers at " + flags.broker.endpoint + ", with " +
-                    std::to_string(status->engines.size()) + " engines" +
+                    count_text(status->engines.size(), "engine") +
                     (status->draining ? ", and drains" : ""));
 }
 

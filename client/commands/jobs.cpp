@@ -114,6 +114,13 @@ int list(const Flags& flags, bool json) {
     more = answer->more;
     wanted.after = std::move(answer->next);
   }
+  // A misspelt batch must not look like one that has no such jobs.
+  if (printed == 0 && !wanted.batch.empty()) {
+    const auto batch = loop.request_as<BatchesAnswer>(BatchesRequest{.batch = wanted.batch});
+    if (!batch) {
+      return report_error(batch.error(), json);
+    }
+  }
   if (printed == 0 && !json && !flags.ids) {
     std::printf("no job\n");
   }
@@ -140,7 +147,7 @@ void add_jobs_command(CLI::App& app, Invocation& invocation) {
       "millrace retry queues failed jobs again, and millrace cancel ends jobs early.\n\n"
       "Examples:\n"
       "  millrace jobs ls --state failed\n"
-      "  millrace jobs show jobs-1a2b3c4d/3\n"
+      "  millrace jobs show jobs-1a2b3c4d/3-4c23372f0fbb170b\n"
       "  millrace jobs ls --batch jobs-1a2b3c4d --state queued --ids");
   group->require_subcommand(1);
   auto listed = std::make_shared<Flags>(), shown = std::make_shared<Flags>();

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
@@ -51,10 +52,14 @@ class ResultsRun final : public EntrySink, public EventHandler {
   Result<bool> take(Envelope& answer) override;
 
  private:
-  Status check_names(EventLoop& loop) const;
+  Status check_names(EventLoop& loop);
+  void tell_empty(const std::string& why);
+  std::string why_empty() const;
+  Result<std::uint64_t> begin(EventLoop& loop) const;
+  Result<std::uint64_t> batch_begins(EventLoop& loop) const;
   Status print(const Entry& entry);
   Status print_partials(const Partials& partials);
-  static Status write(const std::string& line);
+  Status write(const std::string& line);
   static Status flush();
 
   const Flags& flags_;
@@ -64,9 +69,12 @@ class ResultsRun final : public EntrySink, public EventHandler {
   std::unique_ptr<Session> session_;
   std::optional<StreamReader> reader_;
   std::uint64_t last_ = 0;
+  std::uint64_t printed_ = 0;
+  bool told_empty_ = false;
 };
 
 Status ResultsRun::write(const std::string& line) {
+  ++printed_;
   if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size()) {
     return cannot_write();
   }
@@ -150,7 +158,7 @@ Status ResultsRun::print_partials(const Partials& partials) {
 
 // A misspelt name must not look like a stream whose results are still to come. With --follow, or
 // while jobs have not ended, an empty stream is no error.
-Status ResultsRun::check_names(EventLoop& loop) const {
+Status ResultsRun::check_names(EventLoop& loop) {
   const auto named = loop.request_as<StatusAnswer>(StatusRequest{"", flags_.batch, flags_.stream});
   if (named) {
     return {};
@@ -170,8 +178,49 @@ Status ResultsRun::check_names(EventLoop& loop) const {
     }
     what_comes = "jobs still to end: " + std::to_string(to_end);
   }
-  print_notice("empty", unknown.message + " yet; " + what_comes, json_);
+  tell_empty(unknown.message + " yet; " + what_comes);
   return {};
+}
+
+void ResultsRun::tell_empty(const std::string& why) {
+  if (!std::exchange(told_empty_, true)) {
+    print_notice("empty", why, json_);
+  }
+}
+
+// Why a stream that exists gave nothing to print.
+std::string ResultsRun::why_empty() const {
+  std::string from;
+  if (flags_.from) {
+    from = " from number " + std::to_string(*flags_.from) + " on";
+  } else if (!flags_.cursor.empty()) {
+    from = " after cursor " + flags_.cursor;
+  }
+  return "stream " + flags_.stream + " holds no result" +
+         (flags_.batch.empty() ? "" : " of batch " + flags_.batch) + from +
+         "; it ends with number " + std::to_string(reader_->high());
+}
+
+// The number of the stream from which on it may hold results of the batch.
+Result<std::uint64_t> ResultsRun::batch_begins(EventLoop& loop) const {
+  const auto& known = session_->welcome().capabilities;
+  if (flags_.batch.empty() || std::ranges::find(known, "batches") == known.end()) {
+    return 1;
+  }
+  const auto found = loop.request_as<BatchesAnswer>(BatchesRequest{.batch = flags_.batch});
+  if (!found && found.error().code != Code::not_found) {
+    return fail(found.error());
+  }
+  const bool told = found && found->batches.size() == 1 &&
+                    found->batches[0].stream == flags_.stream && found->batches[0].first > 0;
+  return told ? found->batches[0].first : 1;
+}
+
+Result<std::uint64_t> ResultsRun::begin(EventLoop& loop) const {
+  if (flags_.from) {
+    return *flags_.from;
+  }
+  return flags_.cursor.empty() ? batch_begins(loop) : 0;
 }
 
 Status ResultsRun::run() {
@@ -187,15 +236,19 @@ Status ResultsRun::run() {
   StreamReaderOptions options;
   options.stream = flags_.stream;
   options.cursor = flags_.cursor;
-  options.from = flags_.from.value_or(flags_.cursor.empty() ? 1 : 0);
+  MILLRACE_ASSIGN(options.from, begin(loop));
   options.follow = flags_.follow;
   reader_.emplace(*session_, clock_, options, *this);
   if (flags_.partial) {
     session_->watch(flags_.stream);
   }
-  return loop.run({this, &*reader_}, [this] {
+  MILLRACE_TRY(loop.run({this, &*reader_}, [this] {
     return !flags_.follow && reader_->caught_up() && session_->unanswered() == 0;
-  });
+  }));
+  if (printed_ == 0) {
+    tell_empty(why_empty());
+  }
+  return {};
 }
 
 // How to read what was not printed. The broker keeps the place of a cursor. The numbers of another
@@ -242,7 +295,9 @@ void add_results_command(CLI::App& app, Invocation& invocation) {
       ->add_flag("--partial", flags->partial,
                  "with --follow: print text of jobs with \"partials\": true as it comes")
       ->needs("--follow");
-  command->add_option("--from", flags->from, "first number to print [1, or after the cursor]")
+  command
+      ->add_option("--from", flags->from,
+                   "first number to print [1, or where the batch began, or after the cursor]")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
   command

@@ -27,8 +27,8 @@ std::string results_text(const StreamState& stream) {
     return "no results, the next one is number " + std::to_string(stream.first);
   }
   const std::uint64_t results = stream.high + 1 - stream.first;
-  return std::to_string(results) + (results == 1 ? " result" : " results") + ", numbers " +
-         std::to_string(stream.first) + " to " + std::to_string(stream.high);
+  return count_text(results, "result") + ", numbers " + std::to_string(stream.first) + " to " +
+         std::to_string(stream.high);
 }
 
 // "30 days (the broker's limit)"
@@ -135,7 +135,17 @@ int trim(const Flags& flags, bool json) {
 }
 
 int remove(const Flags& flags, bool json) {
-  return change(flags, Remove{flags.stream, ""}, json);
+  const auto removed = ask_broker<StreamChanged>(flags.broker, Remove{flags.stream, ""}, json);
+  if (!removed) {
+    return report_error(removed.error(), json);
+  }
+  if (json) {
+    print_json(removed->stream);
+  } else {
+    std::printf("removed stream %s; its next result is number %llu\n",
+                printable_name(flags.stream).c_str(), wide(removed->stream.high + 1));
+  }
+  return exit_all_done;
 }
 
 struct Verb {

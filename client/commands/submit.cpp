@@ -17,6 +17,7 @@
 #include "client/lines/result_line.hpp"
 #include "client/link/batch_closer.hpp"
 #include "client/link/result_wait.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::client {
 namespace {
@@ -67,6 +68,7 @@ class SubmitRun final : public JobSource {
   std::uint64_t jobs_ = 0;          // of the lines that were read
   std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
   std::uint64_t cancelled_ = 0;                       // of the failed jobs, or of the known ones
+  std::uint64_t expired_ = 0;                         // of the failed jobs
   bool other_batch_ = false, other_stream_ = false;   // some lines name their own
   std::set<std::string> warnings_told_, waits_told_;  // notices that were printed, each once
   std::uint64_t warned_ = 0;                          // lines with warnings
@@ -87,6 +89,7 @@ Status SubmitRun::prepare() {
   MILLRACE_ASSIGN(lines.not_before_us,
                   parse_time(flags_.not_before, "--not-before", clock_.wall_us()));
   MILLRACE_ASSIGN(lines.deadline_us, parse_time(flags_.deadline, "--deadline", clock_.wall_us()));
+  lines.deadline_text = flags_.deadline;
   MILLRACE_ASSIGN(input_, SubmitInput::open(*env_, flags_.input, std::move(lines)));
   if (flags_.wait && !flags_.model.empty()) {
     MILLRACE_ASSIGN(lines_.token_bytes, load_token_bytes(flags_.model));
@@ -253,6 +256,7 @@ Status SubmitRun::on_answer(const Submission& submission) {
 Status SubmitRun::take(std::uint64_t line, const JobResult& result) {
   ++(result.state == JobState::completed ? completed_ : failed_);
   cancelled_ += result.state == JobState::cancelled ? 1 : 0;
+  expired_ += result.state == JobState::expired ? 1 : 0;
   return output_.write(result_line(result, line, lines_));
 }
 
@@ -267,6 +271,7 @@ void SubmitRun::summary() const {
         .field("completed", completed_)
         .field("failed", failed_)
         .field("cancelled", cancelled_)
+        .field("expired", expired_)
         .field("closed", closed_);
     json.end_object();
     std::fprintf(flags_.wait ? stderr : stdout, "%s\n", line.c_str());
@@ -274,18 +279,21 @@ void SubmitRun::summary() const {
   }
   const auto wide = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   if (!flags_.wait && refused_ > errors_shown) {
-    std::fprintf(stderr, "millrace: and %llu more lines were refused\n",
-                 wide(refused_ - errors_shown));
+    std::fprintf(stderr, "millrace: %s more refused\n",
+                 count_text(refused_ - errors_shown, "line").c_str());
   }
-  std::fprintf(stderr, "%llu jobs submitted (%llu known already), %llu lines refused; batch %s\n",
-               wide(submitted_), wide(known_), wide(refused_),
-               printable_name(input_->batch()).c_str());
+  std::fprintf(stderr, "%s submitted (%llu known already), %s refused; batch %s\n",
+               count_text(submitted_, "job").c_str(), wide(known_),
+               count_text(refused_, "line").c_str(), printable_name(input_->batch()).c_str());
   if (warned_ > 0) {
     std::fprintf(stderr, "%llu %s\n", wide(warned_),
                  warned_ == 1 ? "line has a warning" : "lines have warnings");
   }
   if (flags_.wait) {
-    std::fprintf(stderr, "%llu completed, %llu failed\n", wide(completed_), wide(failed_));
+    const std::string expired =
+        expired_ == 0 ? "" : ", of which " + std::to_string(expired_) + " expired";
+    std::fprintf(stderr, "%llu completed, %llu failed%s\n", wide(completed_), wide(failed_),
+                 expired.c_str());
   } else if (submitted_ > 0) {
     const std::string batch = other_batch_ ? "" : " --batch " + input_->batch();
     std::fprintf(stderr, "Read the results with: millrace results %s%s --follow\n",

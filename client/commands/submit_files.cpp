@@ -14,6 +14,7 @@
 #include "client/lines/json_writer.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/base/hash.hpp"
+#include "schemas/codec.hpp"
 
 namespace millrace::client {
 namespace {
@@ -120,6 +121,13 @@ ParsedLine SubmitInput::refused(const Submission& submission) const {
                   "of a body: give the same options as before, or name another --batch"
             : "the line has an id of its own, and the broker holds a job of that id with another "
               "body; batch and stream are part of a body: give the line another id";
+  }
+  if (parsed.error->code == Code::deadline_passed && options_.deadline_us) {
+    const auto decoded = decode_job(submission.refused);
+    if (decoded && decoded->job.deadline_us == options_.deadline_us) {
+      parsed.error->message = "--deadline " + options_.deadline_text + " is in the past";
+      parsed.error->hint = "give a later --deadline, or none";
+    }
   }
   return parsed;
 }

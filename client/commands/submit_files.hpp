@@ -30,6 +30,7 @@ Status check_submit_paths(const SubmitPaths& paths);
 struct SubmitLineOptions {
   std::string stream, batch;  // batch empty: named after the file and its content
   std::optional<std::int64_t> not_before_us{}, deadline_us{};  // of lines that name none
+  std::string deadline_text{};                                 // as it was typed
   bool strict = false;
   bool one_stream = false;  // true: a line that names another stream is refused
 };

@@ -48,6 +48,9 @@ Status ResultWait::on_entries(const std::vector<Entry>& entries) {
 }
 
 Status ResultWait::on_stream_error(Error error) {
+  if (error.code == Code::epoch_changed) {
+    error.hint = "submit the jobs again: the broker takes those that it does not hold";
+  }
   if (error.code != Code::trimmed || reader_.first_kept() == 0) {
     return fail(std::move(error));
   }

@@ -8,8 +8,17 @@
 namespace millrace {
 namespace {
 
+// The commands that were chosen, the program first: millrace, streams, keep.
+std::vector<const CLI::App*> chosen_commands(const CLI::App& app) {
+  std::vector<const CLI::App*> chosen = {&app};
+  while (!chosen.back()->get_subcommands().empty()) {
+    chosen.push_back(chosen.back()->get_subcommands().front());
+  }
+  return chosen;
+}
+
 bool lacks_command(const CLI::App& app) {
-  return app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+  return chosen_commands(app).back()->get_require_subcommand_min() > 0;
 }
 
 // Names a word that CLI11 could not place. Of an unknown option and its value it is the option.
@@ -25,10 +34,11 @@ std::string unexpected(const CLI::App& app) {
 // The option that an error's text names in its beginning, before a colon.
 const CLI::Option* named_first(const CLI::App& app, const std::string& text) {
   const std::string name = text.substr(0, text.find(':'));
-  for (const CLI::App* chosen : app.get_subcommands()) {
-    if (const CLI::Option* option = chosen->get_option_no_throw(name)) return option;
+  const auto chosen = chosen_commands(app);
+  for (auto command = chosen.rbegin(); command != chosen.rend(); ++command) {
+    if (const CLI::Option* option = (*command)->get_option_no_throw(name)) return option;
   }
-  return app.get_option_no_throw(name);
+  return nullptr;
 }
 
 // The parts of `text` around `first` and, after it, `second`; none if they are not in it.
@@ -87,9 +97,9 @@ std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  std::string command = app.get_name();
-  for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-  return {Code::usage, what_is_wrong(app, error), "see " + command + " --help"};
+  std::string command;
+  for (const CLI::App* chosen : chosen_commands(app)) command += chosen->get_name() + " ";
+  return {Code::usage, what_is_wrong(app, error), "see " + command + "--help"};
 }
 
 }  // namespace millrace

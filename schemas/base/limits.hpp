@@ -129,10 +129,13 @@ inline constexpr std::uint64_t ballast_bytes = 16 * MiB;
 inline constexpr std::uint64_t disk_low_bytes = ballast_bytes, disk_high_bytes = 2 * ballast_bytes;
 inline constexpr std::uint64_t disk_warn_bytes = 1 * GiB;
 // What refusals for want of room suggest as the time until the next try.
-inline constexpr std::uint32_t retry_commit_ms = 100;   // jobs wait for their commit
+inline constexpr std::uint32_t retry_commit_ms = 100;  // jobs wait for their commit
+// A queue has room again when one job has ended, which may take an engine milliseconds or minutes:
+// a producer asks again soon, and later each time that it is refused again.
+inline constexpr std::uint32_t retry_queue_ms = 100;
 inline constexpr std::uint32_t retry_session_ms = 500;  // requests or sessions
 inline constexpr std::uint32_t retry_start_ms = 2'000;  // the broker starts or stops
-inline constexpr std::uint32_t retry_room_ms = 5'000;   // the disk or the queue is full
+inline constexpr std::uint32_t retry_room_ms = 5'000;   // the disk is full
 inline constexpr std::uint32_t retry_most_ms =
     60'000;  // a client waits no longer, whatever is suggested
 inline constexpr std::uint32_t fetch_entries = 1'000;  // one DATA message

@@ -50,4 +50,8 @@ std::string times_text(std::uint64_t count) {
   return count == 1 ? "once" : std::to_string(count) + " times";
 }
 
+std::string count_text(std::uint64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 }  // namespace millrace

@@ -82,7 +82,7 @@ def test_batches_are_listed_with_their_progress(broker):
     assert state["eta_s"] >= left / state["jobs_per_second"] - 1
     listed = broker.millrace("batches", "ls", expect=0).stdout
     assert f"batch {batch}: closed, " in listed and " left" in listed
-    assert "batch b: open, 0 of 1 jobs ended" in listed
+    assert "batch b: open, 0 of 1 job ended" in listed
     broker.millrace("cancel", "--batch", batch, expect=0)
     wait_until(lambda: show(broker, batch).get("finished_us"), "the end of the cancelled batch")
     assert ends(broker)[0]["counts"]["cancelled"] >= 1

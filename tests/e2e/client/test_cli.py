@@ -34,6 +34,9 @@ def test_usage_errors_are_exit_code_2():
     (("results", "--from", "0"), "--from is 0, not a number from 1 to "),
     (("status", "--job", "a", "--batch", "b"), "--job"),
     (("score", "--math", "exact"), "--model"), (("score", "--engine", "e"), "--model"),
+    (("streams", "keep", "d", "--age", "1x"), "see millrace streams keep --help"),
+    (("streams", "keep", "d", "--aeg", "1d"), "see millrace streams keep --help"),
+    (("streams",), "no command is given"), (("streams", "frob"), "there is no command frob"),
     (("submit", "/tmp"), "not a regular file"), (("submit", "/nowhere"), "does not exist"),
 ])
 def test_a_usage_error_says_what_and_where_help_is_also_in_json(words, says):

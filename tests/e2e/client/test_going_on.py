@@ -1,4 +1,5 @@
-"""submit and results go on where they were stopped: after a trim, a full queue, another ledger."""
+"""submit and results go on where they were stopped, and say why where there is nothing to print:
+after a trim, a full queue, a deadline, another ledger."""
 import shutil
 import signal
 import subprocess
@@ -113,3 +114,30 @@ def test_results_of_another_ledger_have_no_place_to_read_on_from(broker):
     _, stderr = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3 and "epoch_changed" in stderr and "number 1" in stderr
     assert "Read on" not in stderr
+
+
+def test_results_that_print_nothing_say_why(broker):
+    broker.engine()
+    done = broker.millrace("submit", write_jobs(broker, 1), "--batch", "a", "--wait", expect=0)
+    assert "1 job submitted (0 known already), 0 lines refused; batch a\n" in done.stderr
+    broker.millrace("submit", write_jobs(broker, 2), "--batch", "b", "--stream", "s", "--wait",
+                    expect=0)
+    for words, why in ((("--from", "100"), " from number 100 on"),
+                       (("--batch", "b"), " of batch b"),
+                       (("--cursor", "c"), " after cursor c")):
+        if "--cursor" in words:
+            broker.millrace("results", *words, expect=0)
+        done = broker.millrace("results", *words, expect=0)
+        assert done.stdout == ""
+        assert done.stderr == (
+            f"millrace: stream results holds no result{why}; it ends with number 1\n")
+
+
+def test_a_deadline_in_the_past_is_told_as_it_was_typed_and_expired_jobs_are_counted(broker):
+    jobs = write_jobs(broker, 2)
+    past = "2020-01-31T22:00:00Z"
+    done = broker.millrace("submit", jobs, "--deadline", past, expect=1)
+    assert done.stderr.count(f": --deadline {past} is in the past (") == 2
+    assert "deadline_us" not in done.stderr
+    done = broker.millrace("submit", jobs, "--deadline", "+1s", "--wait", expect=1)
+    assert "0 completed, 2 failed, of which 2 expired\n" in done.stderr

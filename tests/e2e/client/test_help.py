@@ -79,3 +79,8 @@ def test_help_all_holds_what_does_not_fit():
         assert text in engine and text in run, text
     every = shown("millrace", "--help-all")
     assert sum(line.startswith("Usage: millrace ") for line in every) == 25
+
+
+def test_the_example_of_a_job_has_the_form_of_an_id():
+    text = "\n".join(shown("millrace", "jobs", "--help"))
+    assert re.search(r"millrace jobs show \S+-[0-9a-f]{8}/\d+-[0-9a-f]{16}$", text, re.MULTILINE)

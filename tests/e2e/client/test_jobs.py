@@ -54,6 +54,9 @@ def test_failed_jobs_are_listed_shown_retried_and_dropped(broker):
                                      "cancelled": 0, "expired": 0}
     assert "not_found" in broker.millrace("jobs", "show", ids[1], expect=3).stderr
     assert broker.millrace("jobs", "ls", "--state", "failed", expect=0).stdout == "no job\n"
+    mistyped = broker.millrace("jobs", "ls", "--batch", "mistyped", expect=3)
+    assert mistyped.stdout == "" and "not_found" in mistyped.stderr
+    assert broker.millrace("jobs", "ls", "--batch", "mistyped", "--ids").returncode == 3
     broker.millrace("jobs", "ls", "--state", "lost", expect=2)
 
 

@@ -31,7 +31,8 @@ def test_streams_and_cursors_are_listed_trimmed_and_removed(broker):
     broker.millrace("cursors", "rm", "results", "loader", expect=0)
     assert "not_found" in broker.millrace("cursors", "rm", "results", "loader", expect=3).stderr
     assert broker.millrace("cursors", "ls", expect=0).stdout == "no cursor\n"
-    broker.millrace("streams", "rm", "results", expect=0)
+    removed = broker.millrace("streams", "rm", "results", expect=0)
+    assert removed.stdout == "removed stream results; its next result is number 13\n"
     assert broker.millrace("streams", "ls", expect=0).stdout == "no stream\n"
     assert "not_found" in broker.millrace("streams", "show", "none", expect=3).stderr
 

@@ -112,6 +112,19 @@ TEST_F(ResultWaitTest, AResultThatIsTrimmedBeforeItIsReadIsLost) {
   EXPECT_TRUE(results_.contains('b'));
 }
 
+TEST_F(ResultWaitTest, AnotherLedgerIsToldWithWhatToDo) {
+  broker_.complete("theirs");
+  const auto wait = wait_from(1);
+  wait->expect("mine", 1);
+  EXPECT_EQ(read(*wait).error().code, Code::interrupted);
+  broker_.epoch = "another";
+  broker_.waits = 0;
+  const Status done = read(*wait);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::epoch_changed);
+  EXPECT_TRUE(done.error().hint.contains("submit the jobs again"));
+}
+
 TEST_F(ResultWaitTest, AnEarlierResultIsFoundHoweverLateItsLineIsSubmitted) {
   for (const char* job : {"second", "first"}) broker_.complete(job);
   bool all_answered = false;

@@ -76,6 +76,20 @@ TEST_P(BatchTest, AClosedBatchTakesNoNewJobs) {
   EXPECT_EQ(count("open").counts.queued, 2u);
 }
 
+TEST_P(BatchTest, TellsWhereItsResultsBegin) {
+  submit(job("a", "early"));
+  EXPECT_TRUE(show("early").stream == "results" && show("early").first == 1);
+  EXPECT_EQ(finish(take(1)[0].lease).number, 1u);
+  for (const char* id : {"b", "c"}) submit(job(id, "late"));
+  for (const auto& held : take(2)) finish(held.lease);
+  EXPECT_EQ(show("late").first, 2u) << "its first job was submitted after result 1";
+  EXPECT_EQ(show("early").first, 1u);
+  SubmitJob other = job("d", "late");
+  other.stream = "other";
+  submit(other);
+  EXPECT_TRUE(show("late").stream == "results" && show("late").first == 2) << "it stays";
+}
+
 TEST_P(BatchTest, TheEndOfABatchIsToldOnceWithItsCounts) {
   for (const char* id : {"a", "b", "c", "d"}) submit(job(id, "batch"));
   change("batch", false, {{"owner", "me"}});

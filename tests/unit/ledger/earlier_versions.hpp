@@ -35,8 +35,15 @@ inline std::unique_ptr<Ledger> open(const std::string& path) {
   return opened ? *std::move(opened) : nullptr;
 }
 
-// Undoes version 11: ready jobs were not counted.
-#define BACK_TO_VERSION_10 "DROP TABLE ready_counts; PRAGMA user_version=10;"
+// Undoes version 12: nothing told where the results of a batch begin.
+#define BACK_TO_VERSION_11                  \
+  "ALTER TABLE batches DROP COLUMN stream;" \
+  "ALTER TABLE batches DROP COLUMN first;"  \
+  "PRAGMA user_version=11;"
+inline constexpr const char* back_to_version_11 = BACK_TO_VERSION_11;
+
+// Undoes version 11 as well: ready jobs were not counted.
+#define BACK_TO_VERSION_10 BACK_TO_VERSION_11 "DROP TABLE ready_counts; PRAGMA user_version=10;"
 inline constexpr const char* back_to_version_10 = BACK_TO_VERSION_10;
 
 // Undoes version 10 as well: nothing told what a prompt begins with.

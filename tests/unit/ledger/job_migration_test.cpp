@@ -4,6 +4,29 @@
 namespace millrace::broker::test {
 namespace {
 
+// Version 11 did not know where the results of a batch begin.
+TEST(SqliteMigration, TheResultsOfABatchOfVersion11BeginAnywhere) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("ledger");
+  auto ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{job("a", "old")}, start_us));
+  ledger.reset();
+  change(path, back_to_version_11);
+
+  ledger = open(path);
+  ASSERT_NE(ledger, nullptr);
+  const auto replies = ledger->apply(
+      std::vector<Operation>{job("b", "old"), job("c", "new"), ListBatches{tenant, {}}}, start_us);
+  ASSERT_TRUE(replies);
+  const auto& batches = std::get<ListBatchesReply>(*(*replies)[2]).answer.batches;
+  ASSERT_EQ(batches.size(), 2u);
+  EXPECT_EQ(batches[0].batch, "new");
+  EXPECT_TRUE(batches[0].stream == "results" && batches[0].first == 1);
+  EXPECT_EQ(batches[1].batch, "old");
+  EXPECT_TRUE(batches[1].stream.empty() && batches[1].first == 0);
+}
+
 // Version 10 counted all queued jobs alike.
 TEST(SqliteMigration, TheReadyJobsOfVersion10AreCounted) {
   const TemporaryFolder folder;

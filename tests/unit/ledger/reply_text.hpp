@@ -117,9 +117,9 @@ struct Printer {
   }
   void batch(const BatchState& b) {
     const JobCounts& c = b.counts;
-    out << b.batch << "/" << c.queued << "," << c.leased << "," << c.completed << "," << c.failed
-        << "," << c.cancelled << "," << c.expired << "/" << b.created_us << b.closed << b.paused
-        << b.finished_us.value_or(-1) << "/" << b.number;
+    out << b.batch << "/" << b.stream << b.first << "/" << c.queued << "," << c.leased << ","
+        << c.completed << "," << c.failed << "," << c.cancelled << "," << c.expired << "/"
+        << b.created_us << b.closed << b.paused << b.finished_us.value_or(-1) << "/" << b.number;
     for (const auto& [name, value] : b.metadata) out << name << "=" << value << ",";
     out << " ";
   }

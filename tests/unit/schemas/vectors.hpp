@@ -247,6 +247,8 @@ inline std::vector<Envelope> envelopes() {
   evening.counts = {1, 2, 300, 4, 5, 6};
   evening.created_us = 1'767'225'600'000'000;
   evening.closed = true;
+  evening.stream = "results";
+  evening.first = 40;
   evening.metadata = {{"owner", "me"}};
   evening.jobs_per_second = 1.5;
   evening.eta_s = 2;
