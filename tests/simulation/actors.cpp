@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tests/simulation/tenants.hpp"
-
 namespace millrace::broker::simulation {
 
 // ---- client
@@ -29,9 +27,9 @@ void SimClient::hello() {
 
 // Sends unanswered jobs again after a while, which their ids make safe.
 void SimClient::submit() {
-  if (waiting_.empty() || dice_.chance(0.4)) return;
+  if (waiting_.empty() || !dice_.chance(plan_.submit)) return;
   Submit message;
-  const auto count = 1 + dice_.below(std::min<std::uint64_t>(waiting_.size(), 8));
+  const auto count = 1 + dice_.below(std::min<std::uint64_t>(waiting_.size(), plan_.together));
   for (std::uint64_t i = 0; i < count; ++i) {
     message.jobs.push_back(waiting_[dice_.below(waiting_.size())]);
   }
@@ -111,7 +109,7 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
 
 // No engine has joined yet, the disk is full, or the tenant's queue is.
 bool SimClient::may_be_refused(Code code) const {
-  if (code == Code::overloaded && tenant_table().at(tenant_).queued < limits::queued_jobs) {
+  if (code == Code::overloaded && plan_.tenants.at(tenant_).queued < limits::queued_jobs) {
     ++record_.queue_full;
     return true;
   }

@@ -12,6 +12,7 @@
 #include "broker/core/events.hpp"
 #include "schemas/codec.hpp"
 #include "tests/simulation/network.hpp"
+#include "tests/simulation/plan.hpp"
 
 namespace millrace::broker::simulation {
 
@@ -39,9 +40,10 @@ struct Record {
 // tenant to the end.
 class SimClient {
  public:
-  SimClient(std::string name, std::string tenant, std::vector<Body> jobs, Clock& clock, Dice& dice,
-            Wire wire, Record& record)
+  SimClient(const Plan& plan, std::string name, std::string tenant, std::vector<Body> jobs,
+            Clock& clock, Dice& dice, Wire wire, Record& record)
       : peer_{Endpoint::client, std::move(name)},
+        plan_(plan),
         tenant_(std::move(tenant)),
         waiting_(std::move(jobs)),
         clock_(clock),
@@ -71,6 +73,7 @@ class SimClient {
   bool may_be_refused(Code code) const;
 
   Peer peer_;
+  const Plan& plan_;
   const std::string tenant_;
   std::vector<Body> waiting_;
   Clock& clock_;

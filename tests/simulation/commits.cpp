@@ -16,6 +16,7 @@ void Commits::connect() {
 }
 
 void Commits::push(LedgerRequest request) {
+  for (const Operation& operation : request.operations) around_.asked(operation);
   auto& waiting = waiting_[request.ticket];
   waiting.left = request.operations.size();
   waiting.replies.resize(waiting.left, fail(Code::internal, "no reply yet"));
@@ -61,7 +62,9 @@ void Commits::commit(std::size_t slot) {
   Ledger& ledger = around_.storage.handle(slot);
   auto replies = ledger.apply(slots_[slot].operations, around_.unix_us());
   around_.storage.after_commit();
-  if (!replies && may_try_again(replies.error())) return commit_later(slot);
+  const bool failed = !replies && may_try_again(replies.error());
+  if (std::exchange(slots_[slot].again, failed) || failed) around_.unknown();
+  if (failed) return commit_later(slot);
   if (!replies) return end(replies.error());
   around_.carried_out(slots_[slot].operations, *replies);
   auto done = complete(slot, *std::move(replies));
