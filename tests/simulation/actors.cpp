@@ -229,7 +229,7 @@ void SimEngine::receive(const Envelope& envelope) {
       const int steps =
           lease.job.starts_with("kill") ? 1'000'000 : 1 + static_cast<int>(dice_.below(60));
       running_[lease.lease] = {lease.job, steps};
-      if (lease.prefix != 0) prefixes_.insert(lease.prefix);
+      if (lease.prefix != 0) hold(lease.prefix);
     }
   }
   if (const auto* answer = std::get_if<HeartbeatAnswer>(&envelope.message)) {
@@ -251,6 +251,14 @@ void SimEngine::receive(const Envelope& envelope) {
     }
     for (const auto lease : answer->stale) ended_.erase(lease);
   }
+}
+
+// Has room for few beginnings, and forgets those that were used least recently.
+void SimEngine::hold(std::uint64_t prefix) {
+  constexpr std::size_t most = 3;
+  std::erase(prefixes_, prefix);
+  prefixes_.push_back(prefix);
+  if (prefixes_.size() > most) prefixes_.erase(prefixes_.begin());
 }
 
 void SimEngine::die() {

@@ -120,6 +120,7 @@ class SimEngine {
   };
   void tick();
   void begin_jobs();
+  void hold(std::uint64_t prefix);
   void step();
   void heartbeat();
   void send_ends();
@@ -142,7 +143,7 @@ class SimEngine {
   std::uint64_t steps_ = 0;
   std::map<LeaseId, Running> running_;
   std::map<LeaseId, std::pair<std::string, JobState>> ended_;  // not yet committed
-  std::set<std::uint64_t> prefixes_;                           // of all its leases
+  std::vector<std::uint64_t> prefixes_;                        // that it holds, the last one last
   std::set<LeaseId> seen_;  // runs a lease that comes twice only once
 };
 

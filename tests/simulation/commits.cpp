@@ -3,6 +3,16 @@
 #include <utility>
 
 namespace millrace::broker::simulation {
+namespace {
+
+// The usual number is larger than the queues of the simulation are long.
+void look_less_far(Operation& operation, std::uint64_t places) {
+  if (places == 0) return;
+  if (auto* claim = std::get_if<Claim>(&operation)) claim->prefixes.places = places;
+  if (auto* claim = std::get_if<ClaimShared>(&operation)) claim->prefixes.places = places;
+}
+
+}  // namespace
 
 Commits::Commits(Surroundings around, Bug bug) : around_(std::move(around)), bug_(bug) {}
 
@@ -39,6 +49,7 @@ void Commits::begin(std::size_t slot, LedgerBatch batch) {
     if (const auto* give = std::get_if<GiveBack>(&one.operation)) {
       excused_ += give->waiting.size();
     }
+    look_less_far(one.operation, around_.look_ahead);
     plant(bug_, one.operation);
     operations.push_back(std::move(one.operation));
   }

@@ -24,6 +24,7 @@ class Commits {
     Clock& clock;
     Dice& dice;
     Storage& storage;
+    std::uint64_t look_ahead = 0;  // places that a claim looks ahead; 0: as many as ever
     std::function<std::int64_t()> unix_us;
     std::function<bool()> paused;                            // the process is stopped
     std::function<void(std::span<const Operation>)> begins;  // just before a commit

@@ -90,6 +90,7 @@ class BuggyRecords final : public test::ForwardingRecords {
   }
   JobRecord queued(JobRecord job) const {
     if (bug_ == Bug::never_halves) widen(job);
+    if (bug_ == Bug::forgets_priorities) job.priority = 0;
     if (bug_ == Bug::runs_all_together && job.suspicion) job.suspicion->among *= 2;
     return job;
   }
@@ -127,6 +128,7 @@ class BuggyStore final : public LedgerStore {
 namespace {
 
 void plant(Bug bug, ClaimShared& claim) {
+  if (bug == Bug::looks_too_far) claim.prefixes.places = look_ahead;
   const auto first = std::ranges::min_element(claim.shares, {}, &TenantShare::tenant);
   for (TenantShare& share : claim.shares) {
     std::int64_t& deficit = share.deficit_tokens;
@@ -145,6 +147,7 @@ void plant(Bug bug, Operation& operation) {
   }
   if (auto* claim = std::get_if<Claim>(&operation)) {
     if (bug == Bug::ignores_most_leases) claim->max_leased = 0;
+    if (bug == Bug::looks_too_far) claim->prefixes.places = look_ahead;
   }
   if (auto* shared = std::get_if<ClaimShared>(&operation)) {
     plant(bug, *shared);

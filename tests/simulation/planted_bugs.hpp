@@ -37,6 +37,8 @@ enum class Bug : std::uint8_t {
   never_rotates,         // the turn of one tenant comes before those of all others
   forgets_debts,         // what a tenant took beyond its turn
   ignores_weights,       // all turns are as long
+  looks_too_far,         // a claim looks ahead without a bound
+  forgets_priorities,    // all queued jobs have the same
 };
 
 // Whether the bug shows on a disk only.

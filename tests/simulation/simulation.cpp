@@ -28,7 +28,7 @@ class Simulation {
       : dice_(seed),
         plan_(draw_plan(dice_)),
         checks_([this](const Operation& operation) { return ask(operation); },
-                [this](std::string text) { violation(std::move(text)); }, record_, plan_.tenants) {
+                [this](std::string text) { violation(std::move(text)); }, record_, plan_) {
     const StorageKind memory =
         plan_.unavailable ? StorageKind::unavailable_memory : StorageKind::memory;
     const bool on_disk = needs_disk(bug) || seed % disk_each == 0;
@@ -36,7 +36,8 @@ class Simulation {
                             {clock_, dice_, [this] { return calm(); }, published_end, bug});
     commits_.emplace(
         Commits::Surroundings{
-            clock_, dice_, *storage_, [this] { return now().unix_us; }, [this] { return paused(); },
+            clock_, dice_, *storage_, plan_.look_ahead, [this] { return now().unix_us; },
+            [this] { return paused(); },
             [this](std::span<const Operation> operations) { checks_.begins(operations); },
             [this](std::span<const Operation> operations, std::span<const Result<Reply>> replies) {
               checks_.carried_out(operations, replies);
@@ -79,6 +80,7 @@ class Simulation {
     outcome_.flips = storage_->flips();
     outcome_.excused = commits_->excused();
     outcome_.queue_full = record_.queue_full;
+    outcome_.overtaken = checks_.order().overtaken();
     outcome_.shares_compared = checks_.shares().compared();
     outcome_.share_bounds = checks_.shares().bounds();
     outcome_.at_most_leases = checks_.tenants().at_most_leases();
@@ -155,12 +157,13 @@ void Simulation::make_clients() {
       job.max_attempts = killer ? 2 : limits::max_attempts;
       job.batch = dice_.chance(0.5) ? tenants[c] + "-" + std::to_string(dice_.below(2)) : "";
       // Some prompts begin alike, with more than the broker looks at.
-      const auto beginning = std::string(dice_.chance(0.2) ? prefix_bytes : 0,
-                                         static_cast<char>('a' + dice_.below(3)));
+      const auto beginning = std::string(dice_.chance(plan_.alike) ? prefix_bytes : 0,
+                                         static_cast<char>('a' + dice_.below(plan_.beginnings)));
       job.request.prompt = beginning + job.id + padding;
       job.request.max_tokens = static_cast<std::uint32_t>(1 + dice_.below(most_tokens));
       jobs.push_back(encode_job(job));
       record_.tenants[job.id] = tenants[c];
+      checks_.order().know(job.id, tenants[c], job.priority);
       checks_.shares().know(tenants[c], job_cost_tokens(job));
       checks_.know(job.id, tenants[c], job.batch, jobs.back());
     }
@@ -204,6 +207,7 @@ void Simulation::start_broker() {
   config.broker_id = "broker-" + std::to_string(incarnation_);
   config.grants = grants();
   config.tenants = plan_.tenants;
+  if (!plan_.tails) config.tail_jobs = 0;
   commits_->connect();
   checks_.shares().restarted();
   broker_ = std::make_unique<Broker>(std::move(config));
@@ -348,7 +352,7 @@ void Outcome::add(const Outcome& other) {
         &Outcome::engine_deaths, &Outcome::broker_restarts, &Outcome::store_faults,
         &Outcome::disk_faults, &Outcome::flips, &Outcome::links_cut, &Outcome::pauses,
         &Outcome::excused, &Outcome::queue_full, &Outcome::at_most_leases,
-        &Outcome::shares_compared, &Outcome::share_bounds}) {
+        &Outcome::shares_compared, &Outcome::share_bounds, &Outcome::overtaken}) {
     this->*count += other.*count;
   }
   most_deaths = std::max(most_deaths, other.most_deaths);

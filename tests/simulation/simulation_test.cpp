@@ -33,6 +33,7 @@ std::string text(const Outcome& all) {
       {"commits with a tenant at its most leases", all.at_most_leases},
       {"shares compared", all.shares_compared},
       {"bounds of shares taken", all.share_bounds},
+      {"times that a job was overtaken", all.overtaken},
       {"deaths at most by one job", all.most_deaths},
   });
   std::string out;
@@ -75,6 +76,7 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
   EXPECT_GT(all.at_most_leases, 10 * count);
   EXPECT_GT(all.shares_compared, 10 * count);
   EXPECT_GT(all.share_bounds, count / 10);
+  EXPECT_GT(all.overtaken, count);
 }
 
 // Each defect must break a rule within a few seeds.
@@ -105,6 +107,8 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::never_rotates, "never_rotates"},
       {Bug::forgets_debts, "forgets_debts"},
       {Bug::ignores_weights, "ignores_weights"},
+      {Bug::looks_too_far, "looks_too_far"},
+      {Bug::forgets_priorities, "forgets_priorities"},
   };
   for (const auto& [bug, name] : bugs) {
     std::string noticed;
