@@ -40,7 +40,7 @@ inline Plan draw_plan(Dice& dice) {
   plan.tails = dice.chance(0.3);
   plan.alike = 0.9;
   plan.beginnings = 12;
-  plan.priorities = 1 + dice.below(3);
+  plan.priorities = 1 + dice.below(4);
   return plan;
 }
 
