@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tests/simulation/tenants.hpp"
-
 namespace millrace::broker::simulation {
 
 // ---- client
@@ -29,9 +27,9 @@ void SimClient::hello() {
 
 // Sends unanswered jobs again after a while, which their ids make safe.
 void SimClient::submit() {
-  if (waiting_.empty() || dice_.chance(0.4)) return;
+  if (waiting_.empty() || !dice_.chance(plan_.submit)) return;
   Submit message;
-  const auto count = 1 + dice_.below(std::min<std::uint64_t>(waiting_.size(), 8));
+  const auto count = 1 + dice_.below(std::min<std::uint64_t>(waiting_.size(), plan_.together));
   for (std::uint64_t i = 0; i < count; ++i) {
     message.jobs.push_back(waiting_[dice_.below(waiting_.size())]);
   }
@@ -111,7 +109,7 @@ void SimClient::submitted(const Submitted& answer, std::uint64_t id) {
 
 // No engine has joined yet, the disk is full, or the tenant's queue is.
 bool SimClient::may_be_refused(Code code) const {
-  if (code == Code::overloaded && tenant_table().at(tenant_).queued < limits::queued_jobs) {
+  if (code == Code::overloaded && plan_.tenants.at(tenant_).queued < limits::queued_jobs) {
     ++record_.queue_full;
     return true;
   }
@@ -231,7 +229,7 @@ void SimEngine::receive(const Envelope& envelope) {
       const int steps =
           lease.job.starts_with("kill") ? 1'000'000 : 1 + static_cast<int>(dice_.below(60));
       running_[lease.lease] = {lease.job, steps};
-      if (lease.prefix != 0) prefixes_.insert(lease.prefix);
+      if (lease.prefix != 0) hold(lease.prefix);
     }
   }
   if (const auto* answer = std::get_if<HeartbeatAnswer>(&envelope.message)) {
@@ -253,6 +251,14 @@ void SimEngine::receive(const Envelope& envelope) {
     }
     for (const auto lease : answer->stale) ended_.erase(lease);
   }
+}
+
+// Has room for few beginnings, and forgets those that were used least recently.
+void SimEngine::hold(std::uint64_t prefix) {
+  constexpr std::size_t most = 3;
+  std::erase(prefixes_, prefix);
+  prefixes_.push_back(prefix);
+  if (prefixes_.size() > most) prefixes_.erase(prefixes_.begin());
 }
 
 void SimEngine::die() {

@@ -12,6 +12,7 @@
 #include "broker/core/events.hpp"
 #include "schemas/codec.hpp"
 #include "tests/simulation/network.hpp"
+#include "tests/simulation/plan.hpp"
 
 namespace millrace::broker::simulation {
 
@@ -39,9 +40,10 @@ struct Record {
 // tenant to the end.
 class SimClient {
  public:
-  SimClient(std::string name, std::string tenant, std::vector<Body> jobs, Clock& clock, Dice& dice,
-            Wire wire, Record& record)
+  SimClient(const Plan& plan, std::string name, std::string tenant, std::vector<Body> jobs,
+            Clock& clock, Dice& dice, Wire wire, Record& record)
       : peer_{Endpoint::client, std::move(name)},
+        plan_(plan),
         tenant_(std::move(tenant)),
         waiting_(std::move(jobs)),
         clock_(clock),
@@ -71,6 +73,7 @@ class SimClient {
   bool may_be_refused(Code code) const;
 
   Peer peer_;
+  const Plan& plan_;
   const std::string tenant_;
   std::vector<Body> waiting_;
   Clock& clock_;
@@ -117,6 +120,7 @@ class SimEngine {
   };
   void tick();
   void begin_jobs();
+  void hold(std::uint64_t prefix);
   void step();
   void heartbeat();
   void send_ends();
@@ -139,7 +143,7 @@ class SimEngine {
   std::uint64_t steps_ = 0;
   std::map<LeaseId, Running> running_;
   std::map<LeaseId, std::pair<std::string, JobState>> ended_;  // not yet committed
-  std::set<std::uint64_t> prefixes_;                           // of all its leases
+  std::vector<std::uint64_t> prefixes_;                        // that it holds, the last one last
   std::set<LeaseId> seen_;  // runs a lease that comes twice only once
 };
 

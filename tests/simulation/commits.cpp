@@ -3,6 +3,16 @@
 #include <utility>
 
 namespace millrace::broker::simulation {
+namespace {
+
+// The usual number is larger than the queues of the simulation are long.
+void look_less_far(Operation& operation, std::uint64_t places) {
+  if (places == 0) return;
+  if (auto* claim = std::get_if<Claim>(&operation)) claim->prefixes.places = places;
+  if (auto* claim = std::get_if<ClaimShared>(&operation)) claim->prefixes.places = places;
+}
+
+}  // namespace
 
 Commits::Commits(Surroundings around, Bug bug) : around_(std::move(around)), bug_(bug) {}
 
@@ -16,6 +26,7 @@ void Commits::connect() {
 }
 
 void Commits::push(LedgerRequest request) {
+  for (const Operation& operation : request.operations) around_.asked(operation);
   auto& waiting = waiting_[request.ticket];
   waiting.left = request.operations.size();
   waiting.replies.resize(waiting.left, fail(Code::internal, "no reply yet"));
@@ -38,6 +49,7 @@ void Commits::begin(std::size_t slot, LedgerBatch batch) {
     if (const auto* give = std::get_if<GiveBack>(&one.operation)) {
       excused_ += give->waiting.size();
     }
+    look_less_far(one.operation, around_.look_ahead);
     plant(bug_, one.operation);
     operations.push_back(std::move(one.operation));
   }
@@ -61,7 +73,9 @@ void Commits::commit(std::size_t slot) {
   Ledger& ledger = around_.storage.handle(slot);
   auto replies = ledger.apply(slots_[slot].operations, around_.unix_us());
   around_.storage.after_commit();
-  if (!replies && may_try_again(replies.error())) return commit_later(slot);
+  const bool failed = !replies && may_try_again(replies.error());
+  if (std::exchange(slots_[slot].again, failed) || failed) around_.unknown();
+  if (failed) return commit_later(slot);
   if (!replies) return end(replies.error());
   around_.carried_out(slots_[slot].operations, *replies);
   auto done = complete(slot, *std::move(replies));

@@ -24,11 +24,15 @@ class Commits {
     Clock& clock;
     Dice& dice;
     Storage& storage;
+    std::uint64_t look_ahead = 0;  // places that a claim looks ahead; 0: as many as ever
     std::function<std::int64_t()> unix_us;
     std::function<bool()> paused;                            // the process is stopped
     std::function<void(std::span<const Operation>)> begins;  // just before a commit
     // Just after it.
     std::function<void(std::span<const Operation>, std::span<const Result<Reply>>)> carried_out;
+    std::function<void(const Operation&)> asked;  // the broker wants it done
+    // A commit may have taken place, and will be tried again.
+    std::function<void()> unknown;
     std::function<void(std::vector<Completed>)> done;  // requests whose operations are all durable
     std::function<void()> ended;                       // the ledger failed: the process must stop
     std::function<void(std::string)> violation;
@@ -46,6 +50,7 @@ class Commits {
   struct Slot {                        // of a handle
     std::optional<LedgerBatch> batch;  // in flight
     std::vector<Operation> operations;
+    bool again = false;  // a commit of them failed
   };
   struct Waiting {
     std::size_t left = 0;

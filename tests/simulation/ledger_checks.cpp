@@ -44,6 +44,7 @@ std::vector<LapsedLease> LedgerChecks::live_leases() {
 // Notes what is paused, and the leases that there are, before a commit that may hand out jobs.
 void LedgerChecks::begins(std::span<const Operation> operations) {
   tenants_.begins(operations);
+  order_.begins(operations);
   claims_ = std::ranges::any_of(operations, [](const Operation& op) {
     return std::holds_alternative<Claim>(op) || std::holds_alternative<ClaimShared>(op);
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "broker/core/fair_share.hpp"
 #include "tests/unit/ledger/forwarding_store.hpp"
 
 namespace millrace::broker::simulation {
@@ -26,6 +27,17 @@ class BuggyRecords final : public test::ForwardingRecords {
   void dequeue(const JobRecord& job) override {
     if (bug_ == Bug::claims_twice && now_and_then()) return;
     ForwardingRecords::dequeue(queued(job));
+  }
+  // What stays there leaves it with its end. A claim would never be done with an ended job.
+  std::vector<QueuedJob> queued_jobs(const QueueKey& queue, std::optional<Place> after,
+                                     std::size_t max_jobs) override {
+    auto jobs = ForwardingRecords::queued_jobs(queue, after, max_jobs);
+    if (bug_ != Bug::claims_twice) return jobs;
+    std::erase_if(jobs, [&](const QueuedJob& one) {
+      const auto job = ForwardingRecords::find_job(queue.tenant, one.job);
+      return !job || is_end(job->state);
+    });
+    return jobs;
   }
   std::vector<std::string> paused_models(const std::string& tenant) override {
     if (bug_ == Bug::forgets_pauses) return {};
@@ -78,6 +90,7 @@ class BuggyRecords final : public test::ForwardingRecords {
   }
   JobRecord queued(JobRecord job) const {
     if (bug_ == Bug::never_halves) widen(job);
+    if (bug_ == Bug::forgets_priorities) job.priority = 0;
     if (bug_ == Bug::runs_all_together && job.suspicion) job.suspicion->among *= 2;
     return job;
   }
@@ -112,17 +125,32 @@ class BuggyStore final : public LedgerStore {
 
 }  // namespace
 
+namespace {
+
+void plant(Bug bug, ClaimShared& claim) {
+  if (bug == Bug::looks_too_far) claim.prefixes.places = look_ahead;
+  const auto first = std::ranges::min_element(claim.shares, {}, &TenantShare::tenant);
+  for (TenantShare& share : claim.shares) {
+    std::int64_t& deficit = share.deficit_tokens;
+    if (bug == Bug::ignores_most_leases) share.max_leased = 0;
+    if (bug == Bug::never_rotates) deficit = share.tenant == first->tenant ? 1'000'000 : -1'000'000;
+    if (bug == Bug::forgets_debts) deficit = std::max<std::int64_t>(deficit, 0);
+    if (bug == Bug::ignores_weights) share.quantum_tokens = quantum_tokens;
+  }
+}
+
+}  // namespace
+
 void plant(Bug bug, Operation& operation) {
   if (auto* submit = std::get_if<SubmitJob>(&operation)) {
     if (bug == Bug::ignores_most_queued) submit->max_queued = limits::queued_jobs;
   }
   if (auto* claim = std::get_if<Claim>(&operation)) {
     if (bug == Bug::ignores_most_leases) claim->max_leased = 0;
+    if (bug == Bug::looks_too_far) claim->prefixes.places = look_ahead;
   }
   if (auto* shared = std::get_if<ClaimShared>(&operation)) {
-    for (TenantShare& share : shared->shares) {
-      if (bug == Bug::ignores_most_leases) share.max_leased = 0;
-    }
+    plant(bug, *shared);
   }
   auto* give = std::get_if<GiveBack>(&operation);
   if (give == nullptr) return;

@@ -34,6 +34,11 @@ enum class Bug : std::uint8_t {
   serves_damaged_jobs,   // a body is handed out as the disk returns it
   ignores_most_leases,   // a tenant's most leases are no limit to a claim
   ignores_most_queued,   // nor its most queued jobs to a submit
+  never_rotates,         // the turn of one tenant comes before those of all others
+  forgets_debts,         // what a tenant took beyond its turn
+  ignores_weights,       // all turns are as long
+  looks_too_far,         // a claim looks ahead without a bound
+  forgets_priorities,    // all queued jobs have the same
 };
 
 // Whether the bug shows on a disk only.

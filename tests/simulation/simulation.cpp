@@ -5,12 +5,14 @@
 #include <optional>
 
 #include "broker/core/broker.hpp"
+#include "broker/core/job_cost.hpp"
 #include "broker/core/prefix_key.hpp"
 #include "broker/core/results.hpp"
 #include "tests/simulation/actors.hpp"
 #include "tests/simulation/commits.hpp"
 #include "tests/simulation/end_checks.hpp"
 #include "tests/simulation/ledger_checks.hpp"
+#include "tests/simulation/plan.hpp"
 #include "tests/simulation/storage.hpp"
 #include "tests/simulation/tenants.hpp"
 
@@ -24,20 +26,24 @@ class Simulation {
  public:
   Simulation(std::uint64_t seed, Bug bug)
       : dice_(seed),
+        plan_(draw_plan(dice_)),
         checks_([this](const Operation& operation) { return ask(operation); },
-                [this](std::string text) { violation(std::move(text)); }, record_) {
+                [this](std::string text) { violation(std::move(text)); }, record_, plan_) {
     const StorageKind memory =
-        dice_.chance(0.5) ? StorageKind::memory : StorageKind::unavailable_memory;
+        plan_.unavailable ? StorageKind::unavailable_memory : StorageKind::memory;
     const bool on_disk = needs_disk(bug) || seed % disk_each == 0;
     storage_ = make_storage(on_disk ? StorageKind::disk : memory,
                             {clock_, dice_, [this] { return calm(); }, published_end, bug});
     commits_.emplace(
         Commits::Surroundings{
-            clock_, dice_, *storage_, [this] { return now().unix_us; }, [this] { return paused(); },
+            clock_, dice_, *storage_, plan_.look_ahead, [this] { return now().unix_us; },
+            [this] { return paused(); },
             [this](std::span<const Operation> operations) { checks_.begins(operations); },
             [this](std::span<const Operation> operations, std::span<const Result<Reply>> replies) {
               checks_.carried_out(operations, replies);
             },
+            [this](const Operation& operation) { checks_.shares().asked(operation); },
+            [this] { checks_.shares().unknown(); },
             [this](std::vector<Completed> done) { answer(std::move(done)); },
             [this] { kill_broker(); }, [this](std::string text) { violation(std::move(text)); }},
         bug);
@@ -56,7 +62,7 @@ class Simulation {
     };
     start_broker();
     make_clients();
-    for (int i = 0; i < 3; ++i) add_engine();
+    for (int i = 0; i < plan_.engines; ++i) add_engine();
     broker_tick();
     trouble();
   }
@@ -74,6 +80,9 @@ class Simulation {
     outcome_.flips = storage_->flips();
     outcome_.excused = commits_->excused();
     outcome_.queue_full = record_.queue_full;
+    outcome_.overtaken = checks_.order().overtaken();
+    outcome_.shares_compared = checks_.shares().compared();
+    outcome_.share_bounds = checks_.shares().bounds();
     outcome_.at_most_leases = checks_.tenants().at_most_leases();
     for (const auto& [job, deaths] : record_.deaths_by) {
       outcome_.most_deaths = std::max(outcome_.most_deaths, deaths);
@@ -112,6 +121,7 @@ class Simulation {
   void violation(std::string text) { record_.violations.push_back(std::move(text)); }
 
   Dice dice_;
+  const Plan plan_;
   Clock clock_;
   NetworkFaults network_faults_;
   Record record_;
@@ -136,26 +146,30 @@ void Simulation::make_clients() {
   for (std::size_t c = 0; c < tenants.size(); ++c) {
     std::vector<Body> jobs;
     const auto count = 10 + dice_.below(30);
+    const std::uint64_t most_tokens = dice_.chance(0.5) ? 200 : 2'000;
     for (std::uint64_t i = 0; i < count; ++i) {
       Job job;
       const bool killer = c == 0 && i < killers;
       job.id = (killer ? "kill-" : "job-") + std::to_string(c) + "-" + std::to_string(i);
       job.model = dice_.chance(0.5) ? "m" : "*";
-      job.priority = static_cast<std::uint32_t>(dice_.below(limits::priority_count));
+      job.priority = static_cast<std::uint32_t>(dice_.below(plan_.priorities));
       // Faults also kill engines that run innocent suspects, which must survive all these deaths.
       job.max_attempts = killer ? 2 : limits::max_attempts;
       job.batch = dice_.chance(0.5) ? tenants[c] + "-" + std::to_string(dice_.below(2)) : "";
       // Some prompts begin alike, with more than the broker looks at.
-      const auto beginning = std::string(dice_.chance(0.2) ? prefix_bytes : 0,
-                                         static_cast<char>('a' + dice_.below(3)));
+      const auto beginning = std::string(dice_.chance(plan_.alike) ? prefix_bytes : 0,
+                                         static_cast<char>('a' + dice_.below(plan_.beginnings)));
       job.request.prompt = beginning + job.id + padding;
+      job.request.max_tokens = static_cast<std::uint32_t>(1 + dice_.below(most_tokens));
       jobs.push_back(encode_job(job));
       record_.tenants[job.id] = tenants[c];
+      checks_.order().know(job.id, tenants[c], job.priority);
+      checks_.shares().know(tenants[c], job_cost_tokens(job));
       checks_.know(job.id, tenants[c], job.batch, jobs.back());
     }
     outcome_.jobs += count;
     jobs_of_[tenants[c]] += count;
-    clients_.push_back(std::make_unique<SimClient>("client-" + std::to_string(c), tenants[c],
+    clients_.push_back(std::make_unique<SimClient>(plan_, "client-" + std::to_string(c), tenants[c],
                                                    std::move(jobs), clock_, dice_,
                                                    wire(key_of(tenants[c])), record_));
     clients_.back()->start();
@@ -192,8 +206,10 @@ void Simulation::start_broker() {
   CoreConfig config;
   config.broker_id = "broker-" + std::to_string(incarnation_);
   config.grants = grants();
-  config.tenants = tenant_table();
+  config.tenants = plan_.tenants;
+  if (!plan_.tails) config.tail_jobs = 0;
   commits_->connect();
+  checks_.shares().restarted();
   broker_ = std::make_unique<Broker>(std::move(config));
   feed(Start{});
 }
@@ -236,7 +252,7 @@ void Simulation::absorb(Actions actions) {
   if (!asks) return;
   commits_->schedule();
   // A kill does most harm between a request and its commit.
-  if (!calm() && dice_.chance(0.002)) {
+  if (!calm() && dice_.chance(plan_.kill)) {
     clock_.after(static_cast<std::int64_t>(dice_.below(20'000)), [this] { kill_broker(); });
   }
 }
@@ -244,6 +260,7 @@ void Simulation::absorb(Actions actions) {
 void Simulation::answer(std::vector<Completed> done) {
   checks_.committed();
   for (auto& completed : done) feed(std::move(completed));
+  checks_.shares().answered();
 }
 
 void Simulation::deliver(const Outgoing& out) {
@@ -270,7 +287,7 @@ void Simulation::trouble() {
   for (const auto& engine : engines_) {
     if (!engine->dead()) ++alive;
   }
-  for (; alive < 3; ++alive) {
+  for (; alive < plan_.engines; ++alive) {
     if (broker_ && dice_.chance(0.3)) {
       for (const auto& engine : engines_) {
         if (engine->dead()) feed(EngineDied{engine->name()});
@@ -293,7 +310,7 @@ void Simulation::trouble() {
       unix_ahead_us_ += static_cast<std::int64_t>(dice_.below(7'200)) * second;
     if (dice_.chance(0.01)) unix_ahead_us_ -= static_cast<std::int64_t>(dice_.below(60)) * second;
   }
-  clock_.after(2 * second, [this] { trouble(); });
+  clock_.after(plan_.trouble_us, [this] { trouble(); });
 }
 
 // Links that lose everything or stall, and processes that are stopped for a while.
@@ -334,7 +351,8 @@ void Outcome::add(const Outcome& other) {
        {&Outcome::jobs, &Outcome::completed, &Outcome::failed, &Outcome::cancelled,
         &Outcome::engine_deaths, &Outcome::broker_restarts, &Outcome::store_faults,
         &Outcome::disk_faults, &Outcome::flips, &Outcome::links_cut, &Outcome::pauses,
-        &Outcome::excused, &Outcome::queue_full, &Outcome::at_most_leases}) {
+        &Outcome::excused, &Outcome::queue_full, &Outcome::at_most_leases,
+        &Outcome::shares_compared, &Outcome::share_bounds, &Outcome::overtaken}) {
     this->*count += other.*count;
   }
   most_deaths = std::max(most_deaths, other.most_deaths);

@@ -20,6 +20,9 @@ struct Outcome {
   std::uint64_t excused = 0;                // times that a job waited in an engine that died
   std::uint64_t queue_full = 0;             // jobs refused because many of their tenant wait
   std::uint64_t at_most_leases = 0;         // commits after which a tenant held all that it may
+  std::uint64_t shares_compared = 0;        // claims, while two tenants waited
+  std::uint64_t share_bounds = 0;           // how often one of two got as much as their bound is
+  std::uint64_t overtaken = 0;              // times that a job was by a later one
   std::uint64_t most_deaths = 0;            // that one job has caused
   std::int64_t simulated_us = 0;
 

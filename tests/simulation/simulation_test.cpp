@@ -31,6 +31,9 @@ std::string text(const Outcome& all) {
       {"times a job that waited in an engine that died", all.excused},
       {"jobs that found their tenant's queue full", all.queue_full},
       {"commits with a tenant at its most leases", all.at_most_leases},
+      {"shares compared", all.shares_compared},
+      {"bounds of shares taken", all.share_bounds},
+      {"times that a job was overtaken", all.overtaken},
       {"deaths at most by one job", all.most_deaths},
   });
   std::string out;
@@ -71,6 +74,9 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
   EXPECT_GT(all.excused, count / 2);
   EXPECT_GT(all.queue_full, count);
   EXPECT_GT(all.at_most_leases, 10 * count);
+  EXPECT_GT(all.shares_compared, 10 * count);
+  EXPECT_GT(all.share_bounds, count / 10);
+  EXPECT_GT(all.overtaken, count);
 }
 
 // Each defect must break a rule within a few seeds.
@@ -98,6 +104,11 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::serves_damaged_jobs, "serves_damaged_jobs"},
       {Bug::ignores_most_leases, "ignores_most_leases"},
       {Bug::ignores_most_queued, "ignores_most_queued"},
+      {Bug::never_rotates, "never_rotates"},
+      {Bug::forgets_debts, "forgets_debts"},
+      {Bug::ignores_weights, "ignores_weights"},
+      {Bug::looks_too_far, "looks_too_far"},
+      {Bug::forgets_priorities, "forgets_priorities"},
   };
   for (const auto& [bug, name] : bugs) {
     std::string noticed;

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tests/simulation/tenants.hpp"
-
 namespace millrace::broker::simulation {
 
 TenantChecks::TenantChecks(Ask ask, std::function<void(std::string)> violation,
-                           const Record& record)
-    : ask_(std::move(ask)),
-      violation_(std::move(violation)),
-      record_(record),
-      limits_(tenant_table()) {}
+                           const Record& record, const TenantTable& limits)
+    : ask_(std::move(ask)), violation_(std::move(violation)), record_(record), limits_(limits) {}
 
 JobCounts TenantChecks::counts_of(const std::string& tenant) {
   const auto reply = ask_(Count{tenant, ""});

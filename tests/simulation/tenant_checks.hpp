@@ -22,7 +22,8 @@ namespace millrace::broker::simulation {
 class TenantChecks {
  public:
   using Ask = std::function<Result<Reply>(const Operation&)>;
-  TenantChecks(Ask ask, std::function<void(std::string)> violation, const Record& record);
+  TenantChecks(Ask ask, std::function<void(std::string)> violation, const Record& record,
+               const TenantTable& limits);
 
   void begins(std::span<const Operation> operations);  // call it before each commit
   void carried_out(std::span<const Operation> operations, std::span<const Result<Reply>> replies);
@@ -36,7 +37,7 @@ class TenantChecks {
   Ask ask_;
   std::function<void(std::string)> violation_;
   const Record& record_;
-  const TenantTable limits_;
+  const TenantTable& limits_;
   // Of the tenants that the commit under way brings jobs: how many may wait after it, as far as
   // nothing comes back.
   std::map<std::string, std::uint64_t> may_wait_;

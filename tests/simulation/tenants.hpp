@@ -16,7 +16,7 @@ inline std::string key_of(const std::string& tenant) {
 
 // One may hold few leases, and of one few jobs may wait.
 inline TenantTable tenant_table() {
-  return {{"bounded", {.weight = 2, .queued = 12}},
+  return {{"bounded", {.weight = 2, .queued = 8}},
           {"capped", {.weight = 1, .leases = 5}},
           {"large", {.weight = 3}}};
 }
