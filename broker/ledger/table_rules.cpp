@@ -131,6 +131,10 @@ constexpr Rule rules_of_streams[] = {
          "c") " FROM cursors c LEFT JOIN streams s "
               "ON s.tenant = c.tenant AND s.stream = c.stream WHERE s.stream IS NULL OR "
               "c.number NOT BETWEEN 0 AND s.high"},
+    {"two jobs have one result",
+     "SELECT 'result ' || j.number || ' of ' || " STREAM(
+         "j") " FROM jobs j WHERE j.number > 0 "
+              "GROUP BY j.tenant, j.stream, j.number HAVING count(*) > 1"},
     {"a job's result is not in its stream",
      "SELECT " JOB("j") " FROM jobs j LEFT JOIN streams s ON s.tenant = j.tenant AND "
                         "s.stream = j.stream LEFT JOIN entries e ON e.tenant = j.tenant AND "

@@ -93,7 +93,7 @@ Result<LedgerReport> verify_ledger(const std::string& folder) {
   MILLRACE_TRY(open_existing(*env, database, folder));
   LedgerReport report;
   MILLRACE_ASSIGN(report.version, ledger_version_of(database));
-  MILLRACE_TRY(database.execute("PRAGMA query_only=ON"));
+  MILLRACE_TRY(database.execute("PRAGMA query_only=ON; PRAGMA cache_size=-65536"));
   if (report.version == 0) return damaged(database, "the file holds no tables");
   MILLRACE_TRY(check_file(database));
   MILLRACE_TRY(check_bodies(database));

@@ -139,6 +139,8 @@ constexpr Damage all_damage[] = {
      "a cursor belongs to no stream, or lies behind its end: cursor reader of stream none of"},
     {"AResultOfAnotherJob", "UPDATE entries SET job = 'a' WHERE number = 3", result},
     {"AResultThatIsNotWrittenYet", "UPDATE jobs SET number = 99 WHERE job = 'done'", result},
+    {"AResultOfTwoJobs", "UPDATE jobs SET number = 1 WHERE number = 2",
+     "two jobs have one result: result 1 of stream results of tenant default"},
     {"AnOldPlace", "UPDATE counters SET value = 2 WHERE name = 'next_sequence'",
      "a counter lies behind what it has numbered: next_sequence"},
     {"AnOldLease", "UPDATE counters SET value = 5 WHERE name = 'next_lease'",
