@@ -20,8 +20,10 @@ KeyRoles needed_of_clients(const Message& message) {
           },
           [](const BackupRequest&) { return KeyRoles{operate}; },
           [](const DrainRequest&) { return KeyRoles{operate}; },
-          [](const StatusRequest&) {
-            return KeyRoles{submit, read};
+          // Without a name it has counts and engines alone: an operator sees that the broker works.
+          [](const StatusRequest& one) {
+            const bool named = !one.job.empty() || !one.stream.empty() || !one.batch.empty();
+            return named ? KeyRoles{submit, read} : KeyRoles{submit, read, operate};
           },
           [](const JobsRequest&) {
             return KeyRoles{submit, read};
@@ -35,8 +37,7 @@ KeyRoles needed_of_clients(const Message& message) {
           [](const Submit&) { return KeyRoles{submit}; },
           [](const Cancel&) { return KeyRoles{submit}; },
           [](const Retry&) { return KeyRoles{submit}; },
-          [](const Fetch&) { return KeyRoles{read}; },
-          [](const Watch&) { return KeyRoles{read}; },
+          [](const Fetch&) { return KeyRoles{read}; }, [](const Watch&) { return KeyRoles{read}; },
           [](const StreamsRequest&) { return KeyRoles{read}; },
           [](const CursorsRequest&) { return KeyRoles{read}; },
           [](const Acknowledge&) { return KeyRoles{read}; },

@@ -22,7 +22,7 @@ enum class KeyRole : std::uint8_t {
   read,    // read, watch and acknowledge results
   work,    // be an engine
   admin,   // administer the tenant; may also submit and read
-  operate  // operate the broker, for all tenants: back it up, drain it; nothing else
+  operate  // operate the broker, for all tenants: back it up, drain it, see that it works
 };
 
 class KeyRoles {

@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 
 import pytest
-from keyed import MILLRACE, Keys, client, handshake
+from keyed import MILLRACE, KeyedBroker, Keys, client, handshake
 from patience import PATIENCE_S
 from wire import BUILD, ROOT, job
 
@@ -89,6 +89,24 @@ def test_a_follower_whose_key_is_revoked_is_told_so(keys, broker, context):
         assert "leaving" not in said and "was changed or revoked" in said, said
     finally:
         follower.kill()
+
+
+def test_each_role_is_explained(keys, tmp_path):
+    text = keys.run("new", "--help")
+    for role in ("submit", "read", "work", "admin", "operate"):
+        assert f"\n  {role} " in text, role
+
+
+def test_an_operators_key_suffices_to_see_that_the_broker_works(keys, tmp_path):
+    key = keys.new("ops", "a", "operate")
+    broker = KeyedBroker(tmp_path, keys)
+    try:
+        done = subprocess.run([MILLRACE, "doctor", "--broker", broker.endpoint("clients"), "--key",
+                               key.path], capture_output=True, text=True, timeout=PATIENCE_S,
+                              check=False)
+        assert f"it answers at {broker.endpoint('clients')}, with 0 engines" in done.stdout
+    finally:
+        broker.close()
 
 
 def test_an_engine_takes_a_key_file_and_ends_when_it_is_refused(keys, broker, tmp_path, context):

@@ -287,7 +287,8 @@ def test_only_operators_back_up_and_drain_and_each_command_is_logged(tmp_path):
             kind, refused = peers[role].ask(message, name="x")
             assert kind == "refused" and refused["error"]["code"] == "unauthorized"
     assert peers["operate"].ask("submit", jobs=[job("a")])[0] == "refused"
-    assert peers["operate"].ask("status_request")[0] == "refused"
+    assert peers["operate"].ask("status_request")[0] == "status_answer"
+    assert peers["operate"].ask("status_request", job="a")[0] == "refused"
     peers["submit"].ask("submit", jobs=[job("a", batch="lot")])
     assert peers["submit"].ask("change_pause", all=True)[0] == "pause_changed"
     peers["submit"].ask("change_pause", all=True, paused=False)
