@@ -153,8 +153,7 @@ void Dispatcher::claim_shared(Engine& engine, std::span<const std::string* const
   ClaimShared claim{claim_for(engine, ClaimFrom::jobs)};
   Search search{engine.id, ClaimFrom::jobs, {}};
   search.share = &shares_[engine.profile.facts.model];
-  search.share->divide(tenants, config_.tenants, claim);
-  search.shares = claim.shares;
+  search.asked = search.share->divide(tenants, config_.tenants, claim);
   for (const TenantShare& share : claim.shares) {
     search.tenants.push_back({share.tenant, queues_[share.tenant].work});
   }
@@ -199,9 +198,9 @@ void Dispatcher::claimed(const Search& search, Result<Reply> reply) {
 
 // Notes what a claim took of the tenants' shares and leases, and for whom it found nothing more.
 void Dispatcher::settle(const Search& search, const ClaimReply& got, Engine* engine) {
-  const bool shared = !search.shares.empty();
+  const bool shared = !search.asked.shares.empty();
   if (shared) {
-    search.share->settle(search.shares, got, config_.tenants);
+    search.share->settle(search.asked, got, config_.tenants);
   } else if (search.share != nullptr && !got.jobs.empty()) {
     std::uint64_t tokens = 0;
     for (const ClaimedJob& job : got.jobs) tokens += job.cost_tokens;

@@ -67,9 +67,9 @@ class Dispatcher {
     std::string engine;
     ClaimFrom from = ClaimFrom::jobs;
     std::vector<std::pair<std::string, std::uint64_t>> tenants;  // with their generations
-    FairShare* share = nullptr;         // of the engines for every tenant; null: it is none of them
-    std::vector<TenantShare> shares{};  // empty: one tenant waits alone
-    std::uint64_t entry = 0;            // of the engine; set by `ask`
+    FairShare* share = nullptr;  // of the engines for every tenant; null: it is none of them
+    SharesAsked asked{};         // without shares: one tenant waits alone
+    std::uint64_t entry = 0;     // of the engine; set by `ask`
   };
 
   void offer_all();

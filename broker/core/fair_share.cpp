@@ -4,8 +4,8 @@
 
 namespace millrace::broker {
 
-void FairShare::divide(std::span<const std::string* const> waiting, const TenantTable& limits,
-                       ClaimShared& claim) {
+SharesAsked FairShare::divide(std::span<const std::string* const> waiting,
+                              const TenantTable& limits, ClaimShared& claim) {
   auto& shares = claim.shares;
   for (const std::string* tenant : waiting) {
     const TenantLimits its = limits_of(limits, *tenant);
@@ -18,10 +18,15 @@ void FairShare::divide(std::span<const std::string* const> waiting, const Tenant
                          : std::ranges::upper_bound(shares, turn_, {}, &TenantShare::tenant);
   std::ranges::rotate(shares, first);
   claim.goes_on = tokens_left && shares.front().tenant == turn_;
+  SharesAsked asked{shares, {}};
+  for (const TenantShare& share : shares) asked.turns.push_back(turns_[share.tenant]);
+  return asked;
 }
 
-void FairShare::settle(const std::vector<TenantShare>& shares, const ClaimReply& reply,
+void FairShare::settle(const SharesAsked& asked, const ClaimReply& reply,
                        const TenantTable& limits) {
+  const auto& shares = asked.shares;
+  bool begun = false;  // a turn that no other claim has begun meanwhile
   std::uint64_t tokens = 0;
   std::int64_t quanta = 0;  // of those that had jobs
   std::set<std::string> waited;
@@ -31,10 +36,15 @@ void FairShare::settle(const std::vector<TenantShare>& shares, const ClaimReply&
     if (taken.tokens > 0 || !taken.exhausted) quanta += shares[i].quantum_tokens;
     waited.insert(shares[i].tenant);
     std::int64_t& deficit = deficit_tokens_[shares[i].tenant];
-    deficit += taken.turns * shares[i].quantum_tokens - static_cast<std::int64_t>(taken.tokens);
+    std::int64_t& turns = turns_[shares[i].tenant];
+    const std::int64_t fresh = std::max<std::int64_t>(asked.turns[i] + taken.turns - turns, 0);
+    turns += fresh;
+    begun = begun || fresh > 0;
+    deficit += fresh * shares[i].quantum_tokens - static_cast<std::int64_t>(taken.tokens);
     if (taken.exhausted) deficit = std::min<std::int64_t>(deficit, 0);  // nothing is saved up
   }
-  if (reply.turn < shares.size()) turn_ = shares[reply.turn].tenant;
+  // A claim that has begun no turn of its own is behind the others.
+  if (begun && reply.turn < shares.size()) turn_ = shares[reply.turn].tenant;
   pay_debts(tokens, quanta, waited, limits);
 }
 

@@ -197,23 +197,26 @@ TEST(Fair, DebtsShrinkByTheWeights) {
   limits["idle"].weight = 2;
   limits["y"].weight = 3;
   FairShare share;
+  std::map<std::string, std::int64_t> begun;  // turns
   const auto shares_of = [&](const std::vector<std::string>& names) {
     std::vector<const std::string*> waiting;
     for (const std::string& name : names) waiting.push_back(&name);
     ClaimShared claim;
-    share.divide(waiting, limits, claim);
-    return claim.shares;
+    return share.divide(waiting, limits, claim);
   };
   const auto take = [&](const std::vector<std::string>& names,
                         const std::vector<TakenShare>& taken) {
-    std::vector<TenantShare> shares = shares_of(names);
-    std::ranges::sort(shares, {}, &TenantShare::tenant);
+    SharesAsked asked = shares_of(names);
+    std::ranges::sort(asked.shares, {}, &TenantShare::tenant);
+    asked.turns.clear();
+    for (const std::string& name : names) asked.turns.push_back(begun[name]);
+    for (std::size_t i = 0; i < taken.size(); ++i) begun[names[i]] += taken[i].turns;
     ClaimReply reply;
     reply.shares = taken;
-    share.settle(shares, reply, limits);
+    share.settle(asked, reply, limits);
   };
   const auto deficit = [&] {
-    const auto shares = shares_of({"idle", "x", "y"});
+    const auto shares = shares_of({"idle", "x", "y"}).shares;
     return std::ranges::find(shares, "idle", &TenantShare::tenant)->deficit_tokens;
   };
   take({"idle", "x"}, {{10'000, 1, true}, {256, 1, false}});
