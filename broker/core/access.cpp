@@ -23,6 +23,20 @@ std::string wanted(KeyRoles roles) {
   return (is_one(roles) ? "the role " : "one of the roles ") + in_words(roles);
 }
 
+// Whether a peer that says hello came to the endpoint of its kind.
+Status check_endpoint(Endpoint endpoint, const Message& message) {
+  const auto* hello = std::get_if<Hello>(&message);
+  const bool engines = endpoint == Endpoint::engine;
+  if (hello == nullptr || endpoint == Endpoint::push ||
+      hello->role == (engines ? Role::engine : Role::client)) {
+    return {};
+  }
+  return fail(Code::unexpected_message,
+              std::string("hello: this endpoint is for ") + (engines ? "engines" : "clients"),
+              engines ? "clients connect to the broker's client endpoint"
+                      : "engines connect to the broker's engine endpoint");
+}
+
 std::string rights(const Grant& grant) {
   return "tenant " + grant.tenant + ", roles " + grant.roles.text();
 }
@@ -75,6 +89,8 @@ Status Access::check(const Grant* who, Endpoint endpoint, const Message& message
                   {Code::unauthorized, "the key of this connection is not allowed here any more",
                    "ask the broker's administrator to allow it again"});
   }
+  // First, because no role would help at the wrong endpoint.
+  MILLRACE_TRY(check_endpoint(endpoint, message));
   const KeyRoles needed = roles_for(endpoint, message);
   if (who->roles.has_any(needed)) return {};
   return refuse("key " + who->name + " of tenant " + who->tenant,

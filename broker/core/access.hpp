@@ -28,8 +28,9 @@ class Access {
   // What the key of a connection may do; null where it is not, or no longer, allowed.
   const Grant* find(const std::string& key) const;
 
-  // Whether the key may send this message to this endpoint. An error (unauthorized) is counted, and
-  // logged once for each key and reason.
+  // Whether the key may send this message to this endpoint. Errors: unauthorized, which is counted,
+  // and logged once for each key and reason; unexpected_message for a hello of a peer of another
+  // kind, with a hint that names the right endpoint.
   Status check(const Grant* who, Endpoint endpoint, const Message& message);
 
  private:

@@ -15,6 +15,11 @@ class Answers {
  public:
   Answers(Outbox& out, Sessions& sessions) : out_(out), sessions_(sessions) {}
 
+  // Notes who asks for what, where the log is to tell of it. Returns the number for `Asker`.
+  std::uint64_t begin_audit(const Grant& who, const Message& message) {
+    if (!is_audited(message)) return 0;
+    return out_.begin_audit("key " + who.name + " of tenant " + who.tenant, audit_text(message));
+  }
   // As Sessions::begin.
   bool begin(const Asker& asker) {
     if (sessions_.begin(asker.peer, asker.id)) return true;

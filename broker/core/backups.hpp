@@ -15,7 +15,11 @@ class Backups {
       : out_(out), sessions_(sessions), answers_(out, sessions) {}
 
   void request(const Asker& asker, BackupRequest request);
-  bool makes(const std::string& name) const { return running_ && name == name_; }
+  // Whether the message only asks how far the backup is that is under way.
+  bool is_asked_how_far(const Message& message) const {
+    const auto* backup = std::get_if<BackupRequest>(&message);
+    return running_ && backup != nullptr && backup->name == name_;
+  }
   void close();  // the broker drains: a backup under way is dropped
 
  private:

@@ -114,20 +114,13 @@ void Broker::received(Received event) {
 void Broker::message(Received event) {
   auto& [peer, envelope, bytes, key] = event;
   const Grant* who = access_.find(key);
-  const auto* greeting = std::get_if<Hello>(&envelope.message);
-  // A peer at the wrong endpoint is told so, and not that its key lacks a role: no role would help.
-  if (who != nullptr && greeting != nullptr && peer.endpoint != Endpoint::push) {
-    if (auto right = Sessions::check_endpoint(peer, *greeting); !right) {
-      return out_.refuse(peer, envelope.id, std::move(right.error()));
-    }
-  }
   if (auto allowed = access_.check(who, peer.endpoint, envelope.message); !allowed) {
     return out_.refuse(peer, envelope.id, std::move(allowed.error()));
   }
   if (peer.endpoint == Endpoint::push) {
     return push_message(who->tenant, std::move(envelope.message));
   }
-  if (greeting != nullptr) {
+  if (const auto* greeting = std::get_if<Hello>(&envelope.message)) {
     if (bytes > limits::hello_bytes) {
       return out_.refuse(peer, envelope.id,
                          {Code::too_large,
@@ -142,19 +135,12 @@ void Broker::message(Received event) {
   }
   if (std::holds_alternative<Goodbye>(envelope.message)) return goodbye(peer);
   if (peer.endpoint == Endpoint::client) {
-    const std::uint64_t audited = audit(*who, envelope.message);
+    const bool only_asks = backups_.is_asked_how_far(envelope.message);
+    const std::uint64_t audited = only_asks ? 0 : answers_.begin_audit(*who, envelope.message);
     client_message({peer, envelope.id, who->tenant, audited}, std::move(envelope.message));
   } else {
     engine_message(peer, envelope.id, std::move(envelope.message));
   }
-}
-
-// Who asks for what, where the log is to tell of it. The log adds the time.
-std::uint64_t Broker::audit(const Grant& who, const Message& message) {
-  if (!is_audited(message)) return 0;
-  const auto* backup = std::get_if<BackupRequest>(&message);
-  if (backup != nullptr && backups_.makes(backup->name)) return 0;  // it only asks how far it is
-  return out_.begin_audit("key " + who.name + " of tenant " + who.tenant, audit_text(message));
 }
 
 void Broker::client_message(const Asker& asker, Message message) {
@@ -235,15 +221,15 @@ void Broker::push_message(const std::string& tenant, Message message) {
 
 void Broker::refuse_unexpected(const Peer& peer, std::uint64_t id, const Message&) {
   const bool client = peer.endpoint == Endpoint::client;
-  out_.refuse(peer, id,
-              {Code::unexpected_message,
-               client ? "a message that clients do not send" : "a message that engines do not send",
-               client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, drop, "
-                        "status_request, jobs_request, batches_request, change_batch, "
-                        "change_pause, "
-                        "streams_request, cursors_request, trim, keep, remove, backup_request, "
-                        "drain_request"
-                      : "engines send ready, heartbeat, begun, ends, release, partials"});
+  out_.refuse(
+      peer, id,
+      {Code::unexpected_message,
+       client ? "a message that clients do not send" : "a message that engines do not send",
+       client ? "clients send submit, fetch, watch, acknowledge, cancel, retry, drop, "
+                "status_request, jobs_request, batches_request, change_batch, change_pause, "
+                "streams_request, cursors_request, trim, keep, remove, backup_request, "
+                "drain_request"
+              : "engines send ready, heartbeat, begun, ends, release, partials"});
 }
 
 void Broker::hello(const Peer& peer, std::uint64_t id, const Hello& hello, const Grant& who) {

@@ -76,7 +76,6 @@ class Broker {
   void sweep();
   void count_queues(std::function<void(const std::vector<TenantInfo>&)> then);
   void expire(const std::string& tenant);
-  std::uint64_t audit(const Grant& who, const Message& message);
   void start_jobs(const std::string& tenant);
   void pause_changed(const std::string& tenant, bool paused, const PauseReply& reply);
   void drain(const Drain& how);

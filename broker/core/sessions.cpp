@@ -31,16 +31,6 @@ Welcome Sessions::welcome(Endpoint endpoint, const Grant& who) const {
   return welcome;
 }
 
-Status Sessions::check_endpoint(const Peer& peer, const Hello& hello) {
-  const auto role = peer.endpoint == Endpoint::engine ? Role::engine : Role::client;
-  if (hello.role == role) return {};
-  return fail(
-      Code::unexpected_message,
-      std::string("hello: this endpoint is for ") + (role == Role::engine ? "engines" : "clients"),
-      role == Role::engine ? "clients connect to the broker's client endpoint"
-                           : "engines connect to the broker's engine endpoint");
-}
-
 Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
   if (hello.version_min > protocol_version || hello.version_max < protocol_version) {
     return fail(Code::unsupported_version,

@@ -35,9 +35,6 @@ class Sessions {
  public:
   Sessions(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
 
-  // Whether the peer came to the endpoint of its kind. Errors: unexpected_message, with a hint that
-  // names the right one.
-  static Status check_endpoint(const Peer& peer, const Hello& hello);
   // Checks the version, and opens the session of a peer at its endpoint. Errors:
   // unsupported_version, overloaded.
   Status open(const Peer& peer, const Hello& hello, const Grant& who);

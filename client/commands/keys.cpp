@@ -220,20 +220,19 @@ void add_keys_command(CLI::App& app, Invocation& invocation) {
   };
   auto* first = add("init", "Make a broker's folder of keys: its own key and an empty list", init);
   first->add_option("folder", flags->folder, "the folder")->type_name("DIR")->required();
-  auto* fresh =
-      add("new",
-          "Make a key file; with --keys also allow the key.\n\n"
-          "Roles, with commas between them:\n"
-          "  submit   stores jobs, and lists, cancels, retries, drops and pauses those of "
-          "its tenant.\n"
-          "  read     reads results and watches them come, and lists jobs, batches and "
-          "streams.\n"
-          "  work     is an engine (millrace-engine), and nothing else.\n"
-          "  admin    does what submit and read do, and sets what streams keep, trims and "
-          "removes them.\n"
-          "  operate  backs the broker up and drains it, for all tenants, and sees that "
-          "it works (doctor).",
-          make);
+  auto* fresh = add("new",
+                    "Make a key file; with --keys also allow the key.\n\n"
+                    "Roles, with commas between them:\n"
+                    "  submit: stores jobs, and lists, cancels, retries, drops and pauses those of "
+                    "its tenant.\n"
+                    "  read: reads results and watches them come, and lists jobs, batches and "
+                    "streams.\n"
+                    "  work: is an engine (millrace-engine), and nothing else.\n"
+                    "  admin: does what submit and read do, and sets what streams keep, trims and "
+                    "removes them.\n"
+                    "  operate: backs the broker up and drains it, for all tenants, and sees that "
+                    "it works (doctor).",
+                    make);
   fresh->add_option("file", flags->file, "the file to make")->type_name("FILE")->required();
   auto* of_folder = folder(fresh);
   auto* name = fresh->add_option("--name", flags->name, "name of the key in the broker's list");

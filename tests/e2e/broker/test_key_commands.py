@@ -94,7 +94,7 @@ def test_a_follower_whose_key_is_revoked_is_told_so(keys, broker, context):
 def test_each_role_is_explained(keys, tmp_path):
     text = keys.run("new", "--help")
     for role in ("submit", "read", "work", "admin", "operate"):
-        assert f"\n  {role} " in text, role
+        assert f"\n  {role}: " in text, role
 
 
 def test_an_operators_key_suffices_to_see_that_the_broker_works(keys, tmp_path):
