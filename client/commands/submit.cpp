@@ -147,6 +147,14 @@ Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch&
   if (!flags_.output.empty()) {
     MILLRACE_TRY(output_.open(flags_.output));
   }
+  if (!output_.beside().empty()) {
+    print_notice("output_beside",
+                 flags_.output +
+                     " keeps its earlier results until all have come; the new ones "
+                     "come to " +
+                     output_.beside(),
+                 json_);
+  }
   StreamReaderOptions stream;
   stream.stream = flags_.stream;
   stream.from = empty ? 1 : status->high + 1;

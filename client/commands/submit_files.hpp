@@ -66,6 +66,8 @@ class SubmitOutput {
   SubmitOutput& operator=(const SubmitOutput&) = delete;
 
   Status open(const std::string& path);
+  // The file beside an output with earlier results; empty: there is none.
+  const std::string& beside() const { return beside_; }
   Status write(const std::string& line);
   // Writes the lines of these jobs again that the earlier results have, and returns the other jobs.
   Result<std::vector<LostResult>> write_earlier(const std::vector<LostResult>& jobs,

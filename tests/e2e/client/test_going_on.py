@@ -61,7 +61,8 @@ def test_an_interrupted_submit_leaves_the_earlier_output_alone(broker):
     assert process.wait(PATIENCE_S) == 130
     assert output.read_text() == before
     broker.engine()
-    broker.millrace("submit", jobs, "--wait", "-o", str(output), expect=0)
+    told = broker.millrace("submit", jobs, "--wait", "-o", str(output), expect=0).stderr
+    assert f"the new ones come to {output}.new\n" in told
     assert len(lines(output.read_text())) == 7
 
 

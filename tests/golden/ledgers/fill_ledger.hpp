@@ -12,7 +12,7 @@
 
 #ifndef FILLED_VERSION
 #include "broker/ledger/sqlite_schema.hpp"
-#define FILLED_VERSION 11
+#define FILLED_VERSION 12
 static_assert(FILLED_VERSION == millrace::broker::ledger_version);
 #endif
 

@@ -81,7 +81,7 @@ constexpr Damage all_damage[] = {
     {"APauseThatTheCountsDoNotKnow", "UPDATE batches SET paused = 1 WHERE batch = 'open'", ready},
     {"NoBatches", "DELETE FROM batches", "a job belongs to a batch that does not exist: batch "},
     {"ABatchWithoutJobs",
-     "INSERT INTO batches SELECT tenant, 'none', 1, 0, NULL, 0, x'', 0 FROM batches LIMIT 1",
+     "INSERT INTO batches SELECT tenant, 'none', 1, 0, NULL, 0, x'', 0, '', 0 FROM batches LIMIT 1",
      "a batch has no jobs: batch none of tenant default"},
     {"ABatchThatEndedTooEarly",
      "UPDATE batches SET finished_us = 1, number = 1 WHERE batch = 'open'", batch},
