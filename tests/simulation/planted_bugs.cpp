@@ -135,7 +135,9 @@ void plant(Bug bug, ClaimShared& claim) {
     if (bug == Bug::ignores_most_leases) share.max_leased = 0;
     if (bug == Bug::never_rotates) deficit = share.tenant == first->tenant ? 1'000'000 : -1'000'000;
     if (bug == Bug::forgets_debts) deficit = std::max<std::int64_t>(deficit, 0);
-    if (bug == Bug::ignores_weights) share.quantum_tokens = quantum_tokens;
+    if (bug == Bug::reverses_weights) {
+      share.quantum_tokens = 3 * quantum_tokens * quantum_tokens / share.quantum_tokens;
+    }
   }
 }
 

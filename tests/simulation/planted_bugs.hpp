@@ -36,7 +36,7 @@ enum class Bug : std::uint8_t {
   ignores_most_queued,   // nor its most queued jobs to a submit
   never_rotates,         // the turn of one tenant comes before those of all others
   forgets_debts,         // what a tenant took beyond its turn
-  ignores_weights,       // all turns are as long
+  reverses_weights,      // who should have the shortest turns has the longest
   looks_too_far,         // a claim looks ahead without a bound
   forgets_priorities,    // all queued jobs have the same
 };

@@ -106,7 +106,7 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::ignores_most_queued, "ignores_most_queued"},
       {Bug::never_rotates, "never_rotates"},
       {Bug::forgets_debts, "forgets_debts"},
-      {Bug::ignores_weights, "ignores_weights"},
+      {Bug::reverses_weights, "reverses_weights"},
       {Bug::looks_too_far, "looks_too_far"},
       {Bug::forgets_priorities, "forgets_priorities"},
   };
