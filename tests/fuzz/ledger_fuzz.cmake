@@ -1,0 +1,1 @@
+millrace_fuzz(ledger_fuzz LIBS millrace_ledger)
