@@ -181,6 +181,10 @@ bool LedgerRules::is_ready(const JobRecord& job) {
 // Hands out one job, or fails it where its body is damaged. False: the claim has no room for it.
 bool LedgerRules::hand_out(ClaimableJob next, const Claim& op, ClaimRoom& room, ClaimReply& reply) {
   JobRecord& job = next.job;
+  if (is_end(job.state)) {  // it would never leave the queue
+    records_.note_corruption("job '" + job.job + "' is queued but has ended");
+    return false;
+  }
   if (!next.body) {
     reply.ended.push_back(transitions_.end_here(job, JobState::failed, Code::ledger_corrupt));
     return true;

@@ -182,6 +182,8 @@ TEST_F(SqliteLedgerTest, ADamagedEntryIsReportedAndNotServed) {
 TEST_F(SqliteLedgerTest, DamagedTablesStopTheLedger) {
   const std::vector<std::pair<const char*, Operation>> cases{
       {"DELETE FROM jobs", claim(1)},
+      {"UPDATE jobs SET state = 2", claim(1)},
+      {"UPDATE jobs SET state = 2", ClaimShared{claim(1), {{tenant, 0, 256, 100}}}},
       {"PRAGMA ignore_check_constraints=1; UPDATE jobs SET state = 9", GetJob{tenant, "a"}}};
   for (const auto& [damage, operation] : cases) {
     SCOPED_TRACE(damage);
