@@ -19,7 +19,7 @@ std::string number_ranges(std::vector<std::uint64_t> numbers) {
     }
     const std::uint64_t first = *at;
     std::uint64_t last = first;
-    while (++at != numbers.end() && *at <= last + 1) {
+    for (++at; at != numbers.end() && *at <= last + 1; ++at) {
       last = *at;
     }
     text += (text.empty() ? "" : ", ") + std::to_string(first);
