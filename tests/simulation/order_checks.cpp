@@ -47,11 +47,13 @@ std::set<std::string> OrderChecks::ready_jobs() {
   return out;
 }
 
-// Of a job that was stored by a commit that nobody answered, the place is not known. Those that
-// came after it seem to be less far behind those before it than they are.
+// Of a job that was stored by a commit that nobody answered, the place is not known, also when it
+// is submitted again. Those that came after it seem to be less far behind those before it than
+// they are.
 void OrderChecks::submitted(const std::string& job, bool known) {
+  if (known) return;
   const std::uint64_t place = stored_.size();
-  if (stored_.insert(job).second && !known) jobs_.at(job).place = place;
+  if (stored_.insert(job).second) jobs_.at(job).place = place;
 }
 
 void OrderChecks::begins(std::span<const Operation> operations) {
