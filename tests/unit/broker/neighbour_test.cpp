@@ -1,7 +1,7 @@
 // What one tenant does to the limits that all share keeps no other from its work.
 #include <gtest/gtest.h>
 
-#include "tests/unit/broker/world.hpp"
+#include "tests/unit/broker/tenants.hpp"
 
 namespace millrace::broker::testing {
 namespace {
@@ -15,36 +15,17 @@ std::vector<Body> jobs(int count, const std::string& prefix) {
   return bodies;
 }
 
-// Tenants A and B, each with a key that may submit and read.
-struct Neighbours : World {
-  static CoreConfig keyed(CoreConfig config) {
-    using enum KeyRole;
-    config.grants = {{"a", "A", {submit, read}, "key of a"},
-                     {"b", "B", {submit, read}, "key of b"}};
-    return config;
-  }
-  explicit Neighbours(CoreConfig config) : World(keyed(std::move(config))) {
-    for (const std::string name : {"a", "b"}) {
-      keys[client(name)] = "key of " + name;
-      join_client(name);
-    }
-  }
+struct Neighbours : Tenants {
+  using Tenants::Tenants;
   void push_as(const std::string& name, std::vector<Body> bodies) {
     keys[push] = "key of " + name;
     say(push, Submit{std::move(bodies)});
   }
-  void submit_as(const std::string& name, std::vector<Body> bodies) {
-    say(client(name), Submit{std::move(bodies)}, 7);
-  }
   std::uint64_t queued(const std::string& name) {
-    say(client(name), StatusRequest{}, 8);
-    return take<StatusAnswer>(client(name)).back().counts.queued;
+    return ask_as<StatusAnswer>(name, StatusRequest{}).counts.queued;
   }
   std::size_t rejected(const std::string& name) {
-    Fetch fetch;
-    fetch.stream = "rejected";
-    say(client(name), fetch, 9);
-    return take<Data>(client(name)).back().entries.size();
+    return ask_as<Data>(name, fetch_from("rejected")).entries.size();
   }
 };
 

@@ -14,7 +14,8 @@ inline Grant grant_to(const std::string& name, const std::string& tenant, KeyRol
 
 // Two tenants, each with a client of all client roles and an engine, and one engine for both.
 struct Tenants : World {
-  Tenants() : World(config(grants())) {
+  Tenants() : Tenants(CoreConfig()) {}
+  explicit Tenants(const CoreConfig& limits) : World(keyed(limits)) {
     for (const std::string name : {"a", "b", "reader", "submitter"}) {
       keys[client(name)] = "key of " + name;
     }
@@ -34,6 +35,11 @@ struct Tenants : World {
   static CoreConfig config(std::vector<Grant> grants) {
     CoreConfig config;
     config.grants = std::move(grants);
+    return config;
+  }
+  static CoreConfig keyed(const CoreConfig& limits) {
+    CoreConfig config = limits;
+    config.grants = grants();
     return config;
   }
   std::vector<SubmitAnswer> submit_as(const std::string& name, std::vector<Body> jobs) {
