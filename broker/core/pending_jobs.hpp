@@ -33,6 +33,7 @@ class PendingJobs {
     const std::uint64_t parts = config_.grants ? 2 : 1;
     return fits(all_, 1) && fits(of(account), parts);
   }
+  std::uint64_t jobs() const { return all_.jobs; }
   std::uint64_t jobs(const std::string& account) const { return of(account).jobs; }
   bool none() const { return all_.jobs == 0; }
 

@@ -132,11 +132,11 @@ void Submissions::submit(const Asker& asker, Submit submit) {
          "send them in several messages"});
   }
   if (!jobs_.has_room(tenant)) {
-    return out_.refuse(
-        peer, id,
-        {Code::overloaded,
-         std::to_string(jobs_.jobs(tenant)) + " of your jobs already wait for their commit",
-         "wait a little and send the message again", limits::retry_commit_ms});
+    return out_.refuse(peer, id,
+                       {Code::overloaded,
+                        std::to_string(jobs_.jobs()) + " jobs already wait for their commit, " +
+                            std::to_string(jobs_.jobs(tenant)) + " of them yours",
+                        "wait a little and send the message again", limits::retry_commit_ms});
   }
   if (!sessions_.begin(peer, id)) return;
   begin(asker, std::move(submit));
