@@ -31,6 +31,17 @@ void ReleaseHandle::operator()(_cl_event* handle) const {
   clReleaseEvent(handle);
 }
 
+Buffer Buffer::share() const {
+  if (handle_) clRetainMemObject(handle_.get());
+  return Buffer(Handle<_cl_mem>(handle_.get()), size_bytes_, address_);
+}
+
+void UnmapHostMemory::operator()(std::byte* address) const {
+  clEnqueueUnmapMemObject(queue, buffer, address, 0, nullptr, nullptr);
+  clReleaseMemObject(buffer);
+  clReleaseCommandQueue(queue);
+}
+
 namespace {
 
 struct ReleaseContext {
@@ -81,6 +92,7 @@ struct Device::State {
   DeviceInfo info;
   Variant variant;
   bool profile = false;
+  std::uint32_t cores = 1;
   std::uint64_t launches = 0, allocated_bytes = 0;
   ProgramCache cache{""};
   OwnedContext context;
@@ -129,6 +141,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   }
   if (options.compute_units != 0) state->info.compute_units = options.compute_units;
   state->profile = options.profile;
+  state->cores = cores;
   state->cache = cache_for(state->info, options.cache_dir);
   const Device* const other = options.shares_context_with;
   MILLRACE_ASSIGN(state->context, context_for(state->device, state->info.name,
@@ -188,6 +201,21 @@ Result<Buffer> Device::allocate_zeroed(std::uint64_t bytes, std::string_view wha
   return buffer;
 }
 
+Result<HostMemory> Device::allocate_host(std::uint64_t bytes, std::string_view what) {
+  cl_int error = CL_SUCCESS;
+  Handle<_cl_mem> buffer(clCreateBuffer(
+      state_->context.get(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, nullptr, &error));
+  MILLRACE_TRY(check_opencl(error, "clCreateBuffer", what));
+  void* const address =
+      clEnqueueMapBuffer(state_->queue.get(), buffer.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                         bytes, 0, nullptr, nullptr, &error);
+  MILLRACE_TRY(check_opencl(error, "clEnqueueMapBuffer", what));
+  MILLRACE_TRY(
+      check_opencl(clRetainCommandQueue(state_->queue.get()), "clRetainCommandQueue", what));
+  const UnmapHostMemory unmap{.queue = state_->queue.get(), .buffer = buffer.release()};
+  return HostMemory({static_cast<std::byte*>(address), unmap}, bytes);
+}
+
 Result<Program> Device::build(const ProgramSpec& spec) {
   return build_program(state_->context.get(), state_->device, state_->info, state_->cache, spec);
 }
@@ -197,6 +225,10 @@ Result<Kernel> Device::kernel(const Program& program, const char* name) {
   Handle<_cl_kernel> handle(clCreateKernel(program.handle(), name, &error));
   MILLRACE_TRY(check_opencl(error, "clCreateKernel", name));
   return Kernel(std::move(handle), name);
+}
+
+std::uint32_t Device::host_cores() const {
+  return state_->cores;
 }
 
 std::uint64_t Device::allocated_bytes() const {
@@ -308,6 +340,15 @@ Result<DeviceEvent> Device::enqueue_write_rows(const Buffer& to, std::uint64_t o
       clEnqueueWriteBufferRect(state_->queue.get(), to.handle(), CL_FALSE, origin, start, region,
                                shape.row_bytes, 0, shape.pitch_bytes, 0, from, 0, nullptr, &event),
       "clEnqueueWriteBufferRect", "a write"));
+  return DeviceEvent(Handle<_cl_event>(event));
+}
+
+Result<DeviceEvent> Device::enqueue_write(const Buffer& to, std::uint64_t offset,
+                                          std::span<const std::byte> from) {
+  cl_event event = nullptr;
+  MILLRACE_TRY(check_opencl(clEnqueueWriteBuffer(state_->queue.get(), to.handle(), CL_FALSE, offset,
+                                                 from.size(), from.data(), 0, nullptr, &event),
+                            "clEnqueueWriteBuffer", "a write"));
   return DeviceEvent(Handle<_cl_event>(event));
 }
 

@@ -49,8 +49,10 @@ struct DeviceOptions {
   std::string cache_dir{};
   bool profile = false;                    // times every launch, see Device::profile
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0: that limit
-  std::uint32_t cores = 0;                 // most cores of a CPU device to use; 0: usable_cores()
-  std::uint32_t compute_units = 0;         // forces the number of groups; 0: as many as cores
+  // Most cores to use: of a CPU device, and of the host while weights are loaded; 0:
+  // usable_cores().
+  std::uint32_t cores = 0;
+  std::uint32_t compute_units = 0;  // forces the number of groups; 0: as many as cores
   // A Device of the same OpenCL device whose context this one uses; nullptr: a context of its own.
   // PoCL parses its library of built-in functions once a context, for half a second.
   const Device* shares_context_with = nullptr;
@@ -144,7 +146,8 @@ class Device {
 
   const DeviceInfo& info() const;
   Family family() const;
-  Dot dot() const;  // the dot products of the cpu family
+  Dot dot() const;                   // the dot products of the cpu family
+  std::uint32_t host_cores() const;  // that work on the host may use (DeviceOptions::cores)
   // Work-items of a group that goes along rows (ROW_ITEMS of kernels/common/prelude.cl), where one
   // source serves all families: 1 if the family's groups are single work-items.
   std::uint32_t row_items() const {
@@ -156,6 +159,8 @@ class Device {
   // Memory with undefined content, at most info().max_allocation_bytes; `what` names it in errors.
   Result<Buffer> allocate(std::uint64_t bytes, std::string_view what);
   Result<Buffer> allocate_zeroed(std::uint64_t bytes, std::string_view what);
+  // Pinned memory of the host with undefined content; blocks until earlier commands are done.
+  Result<HostMemory> allocate_host(std::uint64_t bytes, std::string_view what);
   // Whether kernels may access buffers by addresses in a table: true on CPU devices that share
   // memory with the host. `reads_by_address` names these buffers to the driver. A launch keeps its
   // arguments alive, but not these buffers: they must stay until it is done.
@@ -186,6 +191,9 @@ class Device {
                                         const HostRows& shape);
   Result<DeviceEvent> enqueue_write_rows(const Buffer& to, std::uint64_t offset,
                                          const std::byte* from, const HostRows& shape);
+  // `from` must stay valid and unchanged until the event has been waited for.
+  Result<DeviceEvent> enqueue_write(const Buffer& to, std::uint64_t offset,
+                                    std::span<const std::byte> from);
   Status wait(const DeviceEvent& event);
   Status flush();   // submits the enqueued commands to the device
   Status finish();  // waits for all enqueued commands

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@ struct _cl_mem;      // NOLINT(bugprone-reserved-identifier): the names that Ope
 struct _cl_kernel;   // NOLINT(bugprone-reserved-identifier)
 struct _cl_program;  // NOLINT(bugprone-reserved-identifier)
 struct _cl_event;    // NOLINT(bugprone-reserved-identifier)
+struct _cl_command_queue;  // NOLINT(bugprone-reserved-identifier)
 
 namespace millrace::engine {
 
@@ -36,11 +38,34 @@ class Buffer {
   _cl_mem* handle() const { return handle_.get(); }
   // The address that kernels may use, see Device::has_addresses; null for an empty buffer.
   void* address() const { return address_; }
+  // Another owner of the same memory.
+  Buffer share() const;
 
  private:
   Handle<_cl_mem> handle_;
   std::uint64_t size_bytes_ = 0;
   void* address_ = nullptr;
+};
+
+struct UnmapHostMemory {
+  _cl_command_queue* queue = nullptr;  // owned, as the buffer is
+  _cl_mem* buffer = nullptr;
+  void operator()(std::byte* address) const;
+};
+
+// Memory of the host that the driver has pinned, so that copies to and from the device run at the
+// link's full speed and beside the host's work.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  HostMemory(std::unique_ptr<std::byte, UnmapHostMemory> address, std::size_t size_bytes)
+      : address_(std::move(address)), size_bytes_(size_bytes) {}
+
+  std::span<std::byte> bytes() const { return {address_.get(), size_bytes_}; }
+
+ private:
+  std::unique_ptr<std::byte, UnmapHostMemory> address_;
+  std::size_t size_bytes_ = 0;
 };
 
 // A compiled function. Launching sets its arguments, so one Kernel belongs to one thread.

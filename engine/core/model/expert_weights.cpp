@@ -9,6 +9,7 @@
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -22,27 +23,16 @@ struct ExpertPart {
   std::vector<float> factors{};  // of each expert's products
 
   std::uint32_t panels() const { return round_up(rows, panel_rows) / panel_rows; }
-  // Those rows of one expert as a tensor of their own.
-  Tensor of(std::uint32_t expert) const {
-    return tensor->slice(expert * tensor->shape[1] + first_row, rows);
+  // Those rows of one expert.
+  PanelSource of(std::uint32_t expert) const {
+    return {tensor, expert * tensor->shape[1] + first_row, rows, factors[expert]};
   }
 };
 
-// Packs an expert's parts one after the other into `out`, panels of `bytes` each.
-void pack_expert(const Backend& backend, std::span<const ExpertPart> parts, std::uint32_t expert,
-                 std::uint64_t bytes, std::span<std::byte> out) {
-  std::uint64_t at = 0;
-  for (const ExpertPart& part : parts) {
-    const Tensor tensor = part.of(expert);
-    for (std::uint32_t p = 0; p < part.panels(); ++p, at += bytes) {
-      backend.pack(format_of(tensor.type), tensor, p, out.subspan(at, bytes), part.factors[expert]);
-    }
-  }
-}
-
 // Appends runs of parts of one format.
 Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
-                   std::uint32_t first_row, std::uint32_t experts, ExpertMatrix& out) {
+                   std::uint32_t first_row, std::uint32_t experts, ExpertMatrix& out,
+                   WeightUploads& uploads) {
   const Tensor& tensor = *parts[0].tensor;
   const PanelFormat format = format_of(tensor.type);
   const std::uint64_t panel_bytes = backend.panel_bytes(format, out.columns);
@@ -52,13 +42,15 @@ Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
   const std::uint64_t bytes = panels * panel_bytes;
   const auto most = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(device.info().max_allocation_bytes / bytes, 1, experts));
-  std::vector<std::byte> staging(bytes);
   for (std::uint32_t first = 0; first < experts; first += most) {
     const std::uint32_t count = std::min(most, experts - first);
     MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * count, tensor.name));
+    std::uint64_t offset = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-      pack_expert(backend, parts, first + i, panel_bytes, staging);
-      MILLRACE_TRY(device.write(buffer, i * bytes, staging));
+      for (const ExpertPart& part : parts) {
+        uploads.add(part.of(first + i), buffer, offset);
+        offset += part.panels() * panel_bytes;
+      }
     }
     out.runs.push_back({format, first_row, panels, first, count, std::move(buffer)});
   }
@@ -75,13 +67,14 @@ class MatrixLoader {
 
   // Products of the matrices are multiplied by the file's factors, unless something else does that.
   MatrixLoader(const Backend& backend, const GgufFile& file, std::uint32_t count,
-               std::uint32_t index, bool has_factors = true)
+               std::uint32_t index, WeightUploads& uploads, bool has_factors = true)
       : backend_(backend),
         device_(*backend.target().device),
         file_(file),
         count_(count),
         has_factors_(has_factors),
-        prefix_("blk." + std::to_string(index) + ".") {}
+        prefix_("blk." + std::to_string(index) + "."),
+        uploads_(uploads) {}
 
   // Loads rows of tensors, which have so many rows an expert. Neighbours of one format are stacked.
   Result<ExpertMatrix> load(const std::vector<Rows>& rows, std::uint32_t columns,
@@ -109,8 +102,8 @@ class MatrixLoader {
       std::size_t end = at + 1;
       const PanelFormat format = format_of(parts[at].tensor->type);
       while (end < parts.size() && format_of(parts[end].tensor->type) == format) ++end;
-      MILLRACE_TRY(
-          append_runs(backend_, std::span(parts).subspan(at, end - at), first[at], count_, out));
+      MILLRACE_TRY(append_runs(backend_, std::span(parts).subspan(at, end - at), first[at], count_,
+                               out, uploads_));
       at = end;
     }
     MILLRACE_ASSIGN(out.bias, biases(rows, first, tensor_rows, out.rows));
@@ -127,7 +120,7 @@ class MatrixLoader {
       const std::string name = prefix_ + rows[i].name + ".bias";
       if (file_.find_tensor(name) == nullptr) continue;
       any = true;
-      MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file_, name, tensor_rows, count_));
+      MILLRACE_ASSIGN(const Tensor* tensor, find_finite(file_, name, tensor_rows, count_));
       std::vector<float> values(tensor_rows);
       for (std::uint32_t expert = 0; expert < count_; ++expert) {
         MILLRACE_TRY(dequantize_rows(*tensor, expert, 1, values));
@@ -147,20 +140,22 @@ class MatrixLoader {
   const std::uint32_t count_;
   const bool has_factors_;
   const std::string prefix_;
+  WeightUploads& uploads_;
 };
 
 class ExpertLoader {
  public:
   ExpertLoader(const Backend& backend, const GgufFile& file, const ExpertsSpec& spec, Gate gate,
-               std::uint32_t width, std::uint32_t index)
+               std::uint32_t width, std::uint32_t index, WeightUploads& uploads)
       : backend_(backend),
         device_(*backend.target().device),
         file_(file),
         spec_(spec),
         gate_(gate),
         width_(width),
-        matrices_(backend, file, spec.count, index, !spec.expert_scales),
-        prefix_("blk." + std::to_string(index) + ".") {}
+        matrices_(backend, file, spec.count, index, uploads, !spec.expert_scales),
+        prefix_("blk." + std::to_string(index) + "."),
+        uploads_(uploads) {}
 
   Result<ExpertWeights> load() {
     MILLRACE_TRY(check());
@@ -183,9 +178,11 @@ class ExpertLoader {
     std::vector<MatrixPart> gate_up;
     if (has_gate(gate_)) gate_up.push_back({prefix_ + "ffn_gate_shexp", spec_.shared_width});
     gate_up.push_back({prefix_ + "ffn_up_shexp", spec_.shared_width});
-    MILLRACE_ASSIGN(out.shared_gate_up, load_projection(backend_, file_, gate_up, width_));
+    MILLRACE_ASSIGN(out.shared_gate_up,
+                    load_projection(backend_, file_, gate_up, width_, uploads_));
     const auto down = std::to_array<MatrixPart>({{prefix_ + "ffn_down_shexp", width_}});
-    MILLRACE_ASSIGN(out.shared_down, load_projection(backend_, file_, down, spec_.shared_width));
+    MILLRACE_ASSIGN(out.shared_down,
+                    load_projection(backend_, file_, down, spec_.shared_width, uploads_));
     return out;
   }
 
@@ -219,7 +216,7 @@ class ExpertLoader {
                                    .rows = spec_.count,
                                    .may_have_scale = !spec_.router_norm}};
     if (spec_.shared_gate) parts.push_back({prefix_ + "ffn_gate_inp_shexp", 1});
-    MILLRACE_ASSIGN(out.router, load_projection(backend_, file_, parts, width_));
+    MILLRACE_ASSIGN(out.router, load_projection(backend_, file_, parts, width_, uploads_));
     if (spec_.shared_gate) out.shared_gate_row = out.router.first[1];
     if (spec_.router_norm) MILLRACE_TRY(load_router_norm(out));
     if (spec_.expert_scales) {
@@ -237,7 +234,7 @@ class ExpertLoader {
   // The router's input is divided by the root of the width.
   Status load_router_norm(ExpertWeights& out) {
     const std::string name = prefix_ + "ffn_gate_inp.scale";
-    MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file_, name, width_, 1));
+    MILLRACE_ASSIGN(const Tensor* tensor, find_finite(file_, name, width_, 1));
     std::vector<float> values(width_);
     MILLRACE_TRY(dequantize_rows(*tensor, 0, 1, values));
     const double root = std::sqrt(static_cast<double>(width_));
@@ -257,20 +254,22 @@ class ExpertLoader {
   const std::uint32_t width_;
   MatrixLoader matrices_;
   const std::string prefix_;
+  WeightUploads& uploads_;
 };
 
 }  // namespace
 
 Result<ExpertWeights> load_experts(const Backend& backend, const GgufFile& file,
                                    const ExpertsSpec& spec, Gate gate, std::uint32_t width,
-                                   std::uint32_t index) {
-  return ExpertLoader(backend, file, spec, gate, width, index).load();
+                                   std::uint32_t index, WeightUploads& uploads) {
+  return ExpertLoader(backend, file, spec, gate, width, index, uploads).load();
 }
 
 Result<ExpertMatrix> load_head_matrix(const Backend& backend, const GgufFile& file,
                                       const char* name, std::uint32_t columns, std::uint32_t rows,
-                                      std::uint32_t heads, std::uint32_t index) {
-  return MatrixLoader(backend, file, heads, index).load({{name, 0, rows}}, columns, rows);
+                                      std::uint32_t heads, std::uint32_t index,
+                                      WeightUploads& uploads) {
+  return MatrixLoader(backend, file, heads, index, uploads).load({{name, 0, rows}}, columns, rows);
 }
 
 }  // namespace millrace::engine

@@ -2,9 +2,9 @@
 // The weights of a mixture of experts on the device. Matrices of experts are packed in panels as
 // all others are; an expert's panels, of gate and up stacked, follow those of the expert before. A
 // buffer that would exceed the device's largest allocation is split between experts. Errors:
-// gguf_malformed, with the name of a tensor that is missing, has another shape or holds a number
-// that is not finite, or of a layer whose metadata contradict one another; out_of_memory,
-// device_error. Thread safety: the device's owner thread.
+// gguf_malformed, with the name of a tensor that is missing, has another shape or, if it is no
+// matrix, holds a number that is not finite, or of a layer whose metadata contradict one another;
+// out_of_memory, device_error. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -50,13 +50,14 @@ struct ExpertWeights {
 // ".weight".
 Result<ExpertMatrix> load_head_matrix(const Backend& backend, const GgufFile& file,
                                       const char* name, std::uint32_t columns, std::uint32_t rows,
-                                      std::uint32_t heads, std::uint32_t index);
+                                      std::uint32_t heads, std::uint32_t index,
+                                      WeightUploads& uploads);
 
 // Loads the experts of layer `index` of a model of so many channels. If the file has
 // ffn_gate_up_exps, rows of gate and then of up, it takes the place of ffn_gate_exps and
 // ffn_up_exps. Where the gate function has no gate, gate_up and shared_gate_up are up alone.
 Result<ExpertWeights> load_experts(const Backend& backend, const GgufFile& file,
                                    const ExpertsSpec& spec, Gate gate, std::uint32_t width,
-                                   std::uint32_t index);
+                                   std::uint32_t index, WeightUploads& uploads);
 
 }  // namespace millrace::engine

@@ -5,16 +5,17 @@
 
 namespace millrace::engine {
 
-Status LayerEmbedding::load(Operations& operations, const GgufFile& file, std::uint32_t tokens) {
+Status LayerEmbedding::load(Operations& operations, const GgufFile& file, std::uint32_t tokens,
+                            WeightUploads& uploads) {
   const Backend& backend = operations.backend();
   const ModelSpec& spec = backend.target().spec;
   if (spec.layer_embedding == 0) return {};
   Device& device = *backend.target().device;
   const std::uint32_t columns = spec.layer_count() * spec.layer_embedding;
   const auto table = std::to_array<MatrixPart>({{"per_layer_token_embd", spec.vocabulary, false}});
-  MILLRACE_ASSIGN(table_, load_projection(backend, file, table, columns));
+  MILLRACE_ASSIGN(table_, load_projection(backend, file, table, columns, uploads));
   const auto matrix = std::to_array<MatrixPart>({{"per_layer_model_proj", columns, false}});
-  MILLRACE_ASSIGN(projection_, load_projection(backend, file, matrix, spec.width));
+  MILLRACE_ASSIGN(projection_, load_projection(backend, file, matrix, spec.width, uploads));
   MILLRACE_ASSIGN(norm_, load_vector(device, file, "per_layer_proj_norm.weight",
                                      spec.layer_embedding, spec.layer_embedding));
   MILLRACE_TRY(operations.prepare_embedding(table_));

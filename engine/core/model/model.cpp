@@ -21,7 +21,10 @@
 #include "engine/core/model/rope_tables.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/sublayers.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 #include "engine/core/model/weights.hpp"
+#include "schemas/base/log.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
 
@@ -77,26 +80,34 @@ struct Model::State {
 
 Status Model::State::load_weights(const GgufFile& file) {
   const Backend& backend = operations->backend();
+  WeightUploads uploads(backend, file);
   const std::uint32_t padded = round_up(spec.width, block_columns);
   const auto embedding_part = std::to_array<MatrixPart>({{"token_embd", spec.vocabulary, false}});
-  MILLRACE_ASSIGN(embedding, load_projection(backend, file, embedding_part, spec.width));
+  MILLRACE_ASSIGN(embedding, load_projection(backend, file, embedding_part, spec.width, uploads));
   if (!spec.tied_output) {
     const auto output_part = std::to_array<MatrixPart>({{"output", spec.vocabulary, false}});
-    MILLRACE_ASSIGN(output, load_projection(backend, file, output_part, spec.width));
+    MILLRACE_ASSIGN(output, load_projection(backend, file, output_part, spec.width, uploads));
   }
   MILLRACE_ASSIGN(output_norm,
                   load_vector(*device, file, spec.output_norm + ".weight", spec.width, padded));
-  MILLRACE_TRY(layer_embedding.load(*operations, file, options.step_tokens));
+  MILLRACE_TRY(layer_embedding.load(*operations, file, options.step_tokens, uploads));
   layers.reserve(spec.layers.size());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    MILLRACE_ASSIGN(LayerWeights layer, load_layer(backend, file, spec, i));
+    MILLRACE_ASSIGN(LayerWeights layer, load_layer(backend, file, spec, i, uploads));
     layers.push_back(std::move(layer));
     expert_weights.emplace_back();
     const auto& mixture = spec.layers[i].feed_forward.experts;
     if (!mixture) continue;
     const Gate gate = spec.layers[i].feed_forward.gate;
-    MILLRACE_ASSIGN(expert_weights[i], load_experts(backend, file, *mixture, gate, spec.width, i));
+    MILLRACE_ASSIGN(expert_weights[i],
+                    load_experts(backend, file, *mixture, gate, spec.width, i, uploads));
   }
+  MILLRACE_ASSIGN(const UploadTimes times, uploads.run());
+  log_info("weights loaded", {{"bytes", size_text(times.bytes)},
+                              {"threads", times.threads},
+                              {"seconds", times.seconds},
+                              {"reading", times.reading_seconds},
+                              {"packing", times.packing_seconds}});
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -15,13 +16,14 @@ namespace {
 class RecurrenceLoader {
  public:
   RecurrenceLoader(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
-                   std::uint32_t index)
+                   std::uint32_t index, WeightUploads& uploads)
       : backend_(backend),
         device_(*backend.target().device),
         file_(file),
         spec_(spec.layers[index].recurrence),
         matrices_(layer_matrices(file, spec, index)),
-        prefix_("blk." + std::to_string(index) + ".") {}
+        prefix_("blk." + std::to_string(index) + "."),
+        uploads_(uploads) {}
 
   Result<RecurrenceWeights> load() const {
     RecurrenceWeights out;
@@ -54,13 +56,14 @@ class RecurrenceLoader {
       if (!is_of_recurrence(matrix.name)) continue;
       const MatrixPart part{.name = matrix.tensor, .rows = matrix.rows};
       if (matrix.name == "ssm_out" || matrix.name == "shortconv.out_proj") {
-        MILLRACE_ASSIGN(out.out, load_projection(backend_, file_, {&part, 1}, matrix.columns));
+        MILLRACE_ASSIGN(out.out,
+                        load_projection(backend_, file_, {&part, 1}, matrix.columns, uploads_));
       } else {
         in.push_back(part);
         columns = matrix.columns;
       }
     }
-    MILLRACE_ASSIGN(out.in, load_projection(backend_, file_, in, columns));
+    MILLRACE_ASSIGN(out.in, load_projection(backend_, file_, in, columns, uploads_));
     return {};
   }
 
@@ -71,7 +74,7 @@ class RecurrenceLoader {
 
   Result<std::vector<float>> rows(const char* name, std::uint32_t columns,
                                   std::uint32_t count) const {
-    MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file_, prefix_ + name, columns, count));
+    MILLRACE_ASSIGN(const Tensor* tensor, find_finite(file_, prefix_ + name, columns, count));
     std::vector<float> values(std::size_t{columns} * count);
     MILLRACE_TRY(dequantize_rows(*tensor, 0, count, values));
     return values;
@@ -111,13 +114,15 @@ class RecurrenceLoader {
   const RecurrenceSpec& spec_;
   std::vector<LayerMatrix> matrices_;
   std::string prefix_;
+  WeightUploads& uploads_;
 };
 
 }  // namespace
 
 Result<RecurrenceWeights> load_recurrence(const Backend& backend, const GgufFile& file,
-                                          const ModelSpec& spec, std::uint32_t index) {
-  return RecurrenceLoader(backend, file, spec, index).load();
+                                          const ModelSpec& spec, std::uint32_t index,
+                                          WeightUploads& uploads) {
+  return RecurrenceLoader(backend, file, spec, index, uploads).load();
 }
 
 }  // namespace millrace::engine

@@ -12,6 +12,7 @@ namespace millrace::engine {
 
 // The layer must have a recurrence.
 Result<RecurrenceWeights> load_recurrence(const Backend& backend, const GgufFile& file,
-                                          const ModelSpec& spec, std::uint32_t index);
+                                          const ModelSpec& spec, std::uint32_t index,
+                                          WeightUploads& uploads);
 
 }  // namespace millrace::engine

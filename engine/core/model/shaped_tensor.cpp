@@ -16,15 +16,6 @@ std::string shape_text(const Tensor& tensor) {
   return text;
 }
 
-Status check_finite(const GgufFile& file, const Tensor& tensor) {
-  const auto row = find_row_not_finite(tensor, 0, tensor.rows());
-  if (!row) return {};
-  return fail(Code::gguf_malformed,
-              file.source() + ": tensor \"" + std::string(tensor.name) + "\", row " +
-                  std::to_string(*row) + ", holds a number that is not finite",
-              "the file is damaged: download or convert it again");
-}
-
 }  // namespace
 
 Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
@@ -32,7 +23,6 @@ Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
                                   std::uint64_t matrices) {
   MILLRACE_ASSIGN(const Tensor* tensor, file.tensor(name));
   if (tensor->shape == std::array<std::uint64_t, 4>{columns, rows, matrices, 1}) {
-    MILLRACE_TRY(check_finite(file, *tensor));
     return tensor;
   }
   std::string wanted = std::to_string(columns);
@@ -42,6 +32,23 @@ Result<const Tensor*> find_shaped(const GgufFile& file, const std::string& name,
               file.source() + ": tensor \"" + name + "\" is " + shape_text(*tensor) +
                   " where the metadata asks for " + wanted,
               "the file is damaged or its metadata belongs to another model");
+}
+
+Result<const Tensor*> find_finite(const GgufFile& file, const std::string& name,
+                                  std::uint64_t columns, std::uint64_t rows) {
+  MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file, name, columns, rows));
+  if (const auto row = find_row_not_finite(*tensor, 0, tensor->rows())) {
+    return fail(not_finite(file, *tensor, *row));
+  }
+  return tensor;
+}
+
+Error not_finite(const GgufFile& file, const Tensor& tensor, std::uint64_t row) {
+  return fail(Code::gguf_malformed,
+              file.source() + ": tensor \"" + std::string(tensor.name) + "\", row " +
+                  std::to_string(row) + ", holds a number that is not finite",
+              "the file is damaged: download or convert it again")
+      .error();
 }
 
 Result<std::vector<float>> packed_factors(const GgufFile& file, const Tensor& weight) {

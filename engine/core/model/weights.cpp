@@ -9,24 +9,16 @@
 #include "engine/core/model/latent_weights.hpp"
 #include "engine/core/model/recurrence_weights.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 
 namespace millrace::engine {
 namespace {
 
-// Some panels of one tensor.
-struct Piece {
-  const Tensor* tensor = nullptr;
-  std::uint32_t first_panel = 0, panels = 0;
-  float factor = 1.0f;  // of the tensor's products
-};
-
 struct Run {
   PanelFormat format;
   std::uint32_t first_row = 0, panels = 0;
-  std::vector<Piece> pieces;
+  std::vector<PanelSource> pieces;
 };
-
-constexpr std::size_t upload_bytes = std::size_t{8} << 20;
 
 // Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
 void plan_runs(const Backend& backend, const Tensor& tensor, const MatrixPart& part, float factor,
@@ -38,45 +30,36 @@ void plan_runs(const Backend& backend, const Tensor& tensor, const MatrixPart& p
   const auto most =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_bytes / bytes, 1, 0x0fffffff));
   const std::uint32_t panels = (part.rows + panel_rows - 1) / panel_rows;
-  const std::uint32_t first_panel = part.first_row / panel_rows;
   for (std::uint32_t at = 0; at < panels;) {
     if (runs.empty() || runs.back().format != format || runs.back().panels == most) {
       runs.push_back({format, first_row + at * panel_rows, 0, {}});
     }
     Run& run = runs.back();
     const std::uint32_t take = std::min(panels - at, most - run.panels);
-    run.pieces.push_back({&tensor, first_panel + at, take, factor});
+    const std::uint32_t first = at * panel_rows;
+    run.pieces.push_back({&tensor, std::uint64_t{part.first_row} + first,
+                          std::min(take * panel_rows, part.rows - first), factor});
     run.panels += take;
     at += take;
   }
 }
 
-Result<Buffer> upload(const Backend& backend, const Run& run, std::uint32_t columns) {
-  Device& device = *backend.target().device;
+Result<Buffer> allocate(const Backend& backend, const Run& run, std::uint32_t columns,
+                        WeightUploads& uploads) {
   const std::uint64_t bytes = backend.panel_bytes(run.format, columns);
-  MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * run.panels, run.pieces[0].tensor->name));
-  const auto at_once = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, upload_bytes / bytes));
-  std::vector<std::byte> staging;
+  MILLRACE_ASSIGN(Buffer buffer, backend.target().device->allocate(bytes * run.panels,
+                                                                   run.pieces[0].tensor->name));
   std::uint64_t offset = 0;
-  for (const Piece& piece : run.pieces) {
-    for (std::uint32_t done = 0; done < piece.panels;) {
-      const std::uint32_t count = std::min(at_once, piece.panels - done);
-      staging.resize(count * bytes);
-      for (std::uint32_t i = 0; i < count; ++i) {
-        backend.pack(run.format, *piece.tensor, piece.first_panel + done + i,
-                     std::span(staging).subspan(i * bytes, bytes), piece.factor);
-      }
-      MILLRACE_TRY(device.write(buffer, offset, staging));
-      offset += staging.size();
-      done += count;
-    }
+  for (const PanelSource& piece : run.pieces) {
+    uploads.add(piece, buffer, offset);
+    offset += bytes * (round_up(piece.rows, panel_rows) / panel_rows);
   }
   return buffer;
 }
 
 Result<std::vector<float>> read_vector(const GgufFile& file, const std::string& name,
                                        std::uint32_t size) {
-  MILLRACE_ASSIGN(const Tensor* tensor, find_shaped(file, name, size, 1));
+  MILLRACE_ASSIGN(const Tensor* tensor, find_finite(file, name, size, 1));
   std::vector<float> values(size);
   MILLRACE_TRY(dequantize_rows(*tensor, 0, 1, values));
   return values;
@@ -102,7 +85,8 @@ Status check_panels(const GgufFile& file, const MatrixPart& part) {
 }  // namespace
 
 Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
-                                   std::span<const MatrixPart> parts, std::uint32_t columns) {
+                                   std::span<const MatrixPart> parts, std::uint32_t columns,
+                                   WeightUploads& uploads) {
   Device& device = *backend.target().device;
   Projection out;
   out.columns = columns;
@@ -133,7 +117,7 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     }
   }
   for (const Run& run : runs) {
-    MILLRACE_ASSIGN(Buffer buffer, upload(backend, run, columns));
+    MILLRACE_ASSIGN(Buffer buffer, allocate(backend, run, columns, uploads));
     out.runs.push_back({run.format, run.first_row, run.panels, std::move(buffer)});
   }
   if (has_bias) {
@@ -158,7 +142,7 @@ namespace {
 class LayerLoader {
  public:
   LayerLoader(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
-              std::uint32_t index)
+              std::uint32_t index, WeightUploads& uploads)
       : backend_(backend),
         device_(*backend.target().device),
         file_(file),
@@ -167,7 +151,8 @@ class LayerLoader {
         index_(index),
         layer_(spec.layers[index]),
         matrices_(layer_matrices(file, spec, index)),
-        prefix_("blk." + std::to_string(index) + ".") {}
+        prefix_("blk." + std::to_string(index) + "."),
+        uploads_(uploads) {}
 
   Result<LayerWeights> load() {
     const AttentionSpec& attention = layer_.attention;
@@ -180,7 +165,7 @@ class LayerLoader {
     MILLRACE_ASSIGN(out.ffn_post_norm, norm(after ? norms.feed_forward : norms.feed_forward_post));
     if (attention.exists()) MILLRACE_TRY(load_attention(attention, out));
     if (layer_.recurrence.exists()) {
-      MILLRACE_ASSIGN(out.recurrence, load_recurrence(backend_, file_, spec_, index_));
+      MILLRACE_ASSIGN(out.recurrence, load_recurrence(backend_, file_, spec_, index_, uploads_));
     }
     if (layer_.output_scale) {
       MILLRACE_ASSIGN(out.output_scale,
@@ -252,9 +237,10 @@ class LayerLoader {
       MILLRACE_ASSIGN(more.query_b, stacked({"attn_q_b"}));
     }
     MILLRACE_ASSIGN(more.keys, load_head_matrix(backend_, file_, "attn_k_b", latent.plain_dim,
-                                                latent.rank, attention.heads, index_));
-    MILLRACE_ASSIGN(more.values, load_head_matrix(backend_, file_, "attn_v_b", latent.rank,
-                                                  latent.value_dim, attention.heads, index_));
+                                                latent.rank, attention.heads, index_, uploads_));
+    MILLRACE_ASSIGN(more.values,
+                    load_head_matrix(backend_, file_, "attn_v_b", latent.rank, latent.value_dim,
+                                     attention.heads, index_, uploads_));
     out.latent = std::make_shared<const LatentWeights>(std::move(more));
     return {};
   }
@@ -292,7 +278,7 @@ class LayerLoader {
       queries.push_back({.name = prefix_ + name, .rows = attention.kv_heads * rows});
     }
     queries.insert(queries.end(), gates.begin(), gates.end());
-    return load_projection(backend_, file_, queries, width_);
+    return load_projection(backend_, file_, queries, width_, uploads_);
   }
   // Loads matrices over one input as one projection.
   Result<Projection> stacked(const std::vector<std::string_view>& names) const {
@@ -306,7 +292,7 @@ class LayerLoader {
                        .tensor_rows = matrix.tensor_rows});
       columns = matrix.columns;
     }
-    return load_projection(backend_, file_, parts, columns);
+    return load_projection(backend_, file_, parts, columns, uploads_);
   }
 
   const Backend& backend_;
@@ -318,13 +304,14 @@ class LayerLoader {
   const LayerSpec& layer_;
   std::vector<LayerMatrix> matrices_;
   std::string prefix_;
+  WeightUploads& uploads_;
 };
 
 }  // namespace
 
 Result<LayerWeights> load_layer(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
-                                std::uint32_t index) {
-  return LayerLoader(backend, file, spec, index).load();
+                                std::uint32_t index, WeightUploads& uploads) {
+  return LayerLoader(backend, file, spec, index, uploads).load();
 }
 
 }  // namespace millrace::engine

@@ -2,8 +2,9 @@
 // Weights on the device. A Projection is one or several matrices over the same input, stacked; q, k
 // and v are one projection. Consecutive matrices of one format share a buffer and a launch. A
 // buffer that would exceed the device's largest allocation is split between panels. Errors:
-// gguf_malformed, with the name of a tensor that is missing, has another shape or holds a number
-// that is not finite; out_of_memory, device_error. Thread safety: the device's owner thread.
+// gguf_malformed, with the name of a tensor that is missing, has another shape or, if it is no
+// matrix, holds a number that is not finite; out_of_memory, device_error. Thread safety: the
+// device's owner thread.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +20,7 @@
 namespace millrace::engine {
 
 class Backend;
+class WeightUploads;
 
 // A matrix, or some rows of one: files may hold q, k and v, or gate and up, in one tensor.
 struct MatrixPart {
@@ -54,9 +56,11 @@ struct Projection {
   Buffer bias;  // [rows] float, or empty
 };
 
-// The backend says what a panel looks like in memory, and names the device.
+// The backend says what a panel looks like in memory, and names the device. Memory is allocated
+// here; `uploads` fills it, as it does in the functions below.
 Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
-                                   std::span<const MatrixPart> parts, std::uint32_t columns);
+                                   std::span<const MatrixPart> parts, std::uint32_t columns,
+                                   WeightUploads& uploads);
 
 // Loads a vector as fp32, zero-padded to `padded` entries.
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
@@ -90,6 +94,6 @@ struct LayerWeights {
   Buffer output_scale;  // float [1], or empty
 };
 Result<LayerWeights> load_layer(const Backend& backend, const GgufFile& file, const ModelSpec& spec,
-                                std::uint32_t index);
+                                std::uint32_t index, WeightUploads& uploads);
 
 }  // namespace millrace::engine

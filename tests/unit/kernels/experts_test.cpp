@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/core/model/weight_uploads.hpp"
 #include "tests/support/one_layer.hpp"
 #include "tests/unit/kernels/experts_fixture.hpp"
 
@@ -34,8 +35,11 @@ class Runner {
 
   static ExpertWeights load(const Backend& backend, const ExpertsLayer& layer) {
     const GgufFile file = layer.file();
-    return must(
-        load_experts(backend, file, layer.shape.spec, layer.shape.gate, layer.shape.width, 0));
+    WeightUploads uploads(backend, file);
+    ExpertWeights weights = must(load_experts(backend, file, layer.shape.spec, layer.shape.gate,
+                                              layer.shape.width, 0, uploads));
+    must(uploads.run());
+    return weights;
   }
 
   // Steps of up to `direct` tokens are not sorted.
@@ -352,7 +356,8 @@ std::string refusal(const ExpertsCase& asked, const ExpertsLayer& layer) {
   const auto device = open_device();
   const GgufFile file = layer.file();
   const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), MathMode::fast));
-  const auto loaded = load_experts(*backend, file, asked.spec, asked.gate, asked.width, 0);
+  WeightUploads uploads(*backend, file);
+  const auto loaded = load_experts(*backend, file, asked.spec, asked.gate, asked.width, 0, uploads);
   if (loaded) return "loaded";
   EXPECT_EQ(loaded.error().code, Code::gguf_malformed);
   EXPECT_FALSE(loaded.error().hint.empty());

@@ -11,6 +11,7 @@
 
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/model/head_products.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/random_blocks.hpp"
@@ -144,8 +145,10 @@ class HeadProduct : public ::testing::TestWithParam<ProductCase> {
     spec.layers.emplace_back();
     const auto backend = make_backend(Target(*device, spec, math));
     const ProductCase& c = GetParam();
-    const ExpertMatrix matrix =
-        must(load_head_matrix(*backend, *file_, "attn_k_b", c.columns, c.rows, c.heads, 0));
+    WeightUploads uploads(*backend, *file_);
+    const ExpertMatrix matrix = must(
+        load_head_matrix(*backend, *file_, "attn_k_b", c.columns, c.rows, c.heads, 0, uploads));
+    must(uploads.run());
     HeadProducts products(*backend, c.heads, tokens);
     must(products.prepare(matrix));
     const Buffer in = upload(*device, in_);

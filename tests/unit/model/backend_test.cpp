@@ -11,6 +11,7 @@
 
 #include "engine/core/model/activations.hpp"
 #include "engine/core/model/operations.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/one_layer.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -134,7 +135,10 @@ TEST_P(BackendContract, ItChoosesForms) {
 
 TEST_P(BackendContract, WeightsStandAsItPacksThem) {
   const auto parts = std::to_array<MatrixPart>({{"blk.0.attn_k", 32}, {"blk.0.attn_v", 32}});
-  const Projection loaded = must(load_projection(*fake_, testing::TinyModel().file(), parts, 64));
+  const GgufFile file = testing::TinyModel().file();
+  WeightUploads uploads(*fake_, file);
+  const Projection loaded = must(load_projection(*fake_, file, parts, 64, uploads));
+  must(uploads.run());
   ASSERT_EQ(loaded.runs.size(), 1u);
   EXPECT_EQ(testing::download<std::uint8_t>(*device_, loaded.runs[0].buffer, 8),
             (std::vector<std::uint8_t>{0, 0, 1, 1, 0, 0, 1, 1}));

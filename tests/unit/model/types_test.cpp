@@ -10,6 +10,7 @@
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/quant_block.hpp"
 #include "engine/core/model/backend/backend.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 #include "engine/core/model/weights.hpp"
 #include "tests/support/model_runner.hpp"
 #include "tests/support/one_layer.hpp"
@@ -182,7 +183,9 @@ TEST(MixedTypes, TypesOfOneFormatShareARun) {
   const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), MathMode::fast));
   TinyModel model = many_types();
   const auto runs_of = [&](const std::vector<MatrixPart>& parts) {
-    return must(load_projection(*backend, model.file(), parts, 256)).runs.size();
+    const GgufFile file = model.file();
+    WeightUploads uploads(*backend, file);
+    return must(load_projection(*backend, file, parts, 256, uploads)).runs.size();
   };
   const auto runs = [&] {
     return runs_of({{"blk.0.attn_q", 256}, {"blk.0.attn_k", 128}, {"blk.0.attn_v", 128}});

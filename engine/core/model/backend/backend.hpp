@@ -124,7 +124,7 @@ class Backend {
   }
   // Packs the rows of a tensor from panel_rows * panel on, at most panel_rows, into `out`, which
   // has panel_bytes. Scales are multiplied by `factor`, which only formats with scales as float
-  // allow.
+  // allow. Several threads pack at once.
   virtual void pack(const PanelFormat& format, const Tensor& tensor, std::uint32_t panel,
                     std::span<std::byte> out, float factor) const;
   // Looks up the rows of the step's ids, or of device_ids for tokens with a slot. prepare_embedding
