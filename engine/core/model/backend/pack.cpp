@@ -17,67 +17,111 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::size_t half_bytes = 2;
 constexpr std::size_t word_bytes = 4;
 
-// Packs row `lane` of a panel of values of `Bytes` bytes each.
+// Copies a value of `Bytes` bytes.
 template <std::size_t Bytes>
-void pack_plain(const std::byte* row, std::uint32_t columns, std::uint32_t lane, std::byte* codes) {
-  for (std::uint32_t k = 0; k < columns; ++k) {
-    const std::size_t at = std::size_t{k} * panel_rows + lane;
-    std::memcpy(codes + at * Bytes, row + k * Bytes, Bytes);
+void copy(std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, Bytes);
+}
+
+// Packs rows of values of `Bytes` bytes each, some columns at a time, so that what the rows write
+// together stays in the nearest cache.
+template <std::size_t Bytes>
+void pack_plain(const std::byte* first, std::uint64_t row_bytes, std::uint32_t rows,
+                std::uint32_t columns, std::byte* codes) {
+  for (std::uint32_t begin = 0; begin < columns; begin += block_columns) {
+    const std::uint32_t end = std::min(begin + block_columns, columns);
+    for (std::uint32_t lane = 0; lane < rows; ++lane) {
+      const std::byte* const row = first + lane * row_bytes;
+      for (std::uint32_t k = begin; k < end; ++k) {
+        copy<Bytes>(codes + (std::size_t{k} * panel_rows + lane) * Bytes, row + k * Bytes);
+      }
+    }
   }
 }
 
-// Where row `row` of a block of codes stands: the places of its columns, and the bytes of its words
-// from the block's beginning.
+// Where row `row` of a block of codes stands: the columns whose codes come to each four places, as
+// two pairs of neighbours, and the bytes of the row's words from the block's beginning.
 struct BlockPlaces {
+  BlockPlaces() = default;
   BlockPlaces(const PanelLayout& layout, std::uint32_t row) : moved(layout.lanes) {
-    for (std::uint32_t k = 0; k < block_columns; ++k) columns[k] = layout.place_of(k);
+    for (std::uint32_t k = 0; k < block_columns; k += 2) {
+      const std::uint32_t place = layout.place_of(k);
+      pairs[place / 4][place % 4 / 2] = static_cast<std::uint8_t>(k);
+    }
     for (std::uint32_t i = 0; i < words.size(); ++i) words[i] = layout.word_at(i, row) * word_bytes;
   }
-  bool moved;
-  std::array<std::uint32_t, block_columns> columns;
-  std::array<std::size_t, 8> words;
+  bool moved = false;
+  std::array<std::array<std::uint8_t, 2>, block_columns / 4> pairs{};
+  std::array<std::size_t, 8> words{};
 };
 
-// Packs a row of halves in the order of lanes.
-void pack_halves(const PanelLayout& layout, const std::byte* row, std::uint32_t lane,
-                 std::byte* codes) {
+// The codes of a block, four places in a word.
+using Fours = std::array<std::uint32_t, block_columns / 4>;
+
+Fours fours_of(const std::uint8_t* codes, const BlockPlaces& places) {
+  Fours out;
+  if (!places.moved) {
+    std::memcpy(out.data(), codes, sizeof out);
+    return out;
+  }
+  for (std::uint32_t i = 0; i < out.size(); ++i) {
+    std::uint16_t first, second;
+    std::memcpy(&first, codes + places.pairs[i][0], sizeof first);
+    std::memcpy(&second, codes + places.pairs[i][1], sizeof second);
+    out[i] = first | std::uint32_t{second} << 16;
+  }
+  return out;
+}
+
+// Packs rows of halves in the order of lanes.
+void pack_halves(const PanelLayout& layout, const std::byte* first, std::uint64_t row_bytes,
+                 std::uint32_t rows, std::byte* codes) {
   constexpr std::uint32_t together = 4;  // places
-  for (std::uint32_t k = 0; k < layout.columns; ++k) {
-    const std::uint32_t place = layout.place_of(k % block_columns);
-    const std::uint32_t owner = lane % 8 * 4 + place / 8, operand = place / together % 2;
-    const std::size_t at =
-        ((operand * 32 + owner) * 2 + lane / 8) * std::size_t{together} + place % together;
-    const std::size_t block = k / block_columns * std::size_t{block_columns * panel_rows};
-    std::memcpy(codes + (block + at) * half_bytes, row + k * half_bytes, half_bytes);
+  constexpr std::size_t pair_bytes = 2 * half_bytes,
+                        block_bytes = block_columns * panel_rows * half_bytes;
+  std::array<std::array<std::size_t, block_columns / 2>, panel_rows> places;
+  for (std::uint32_t lane = 0; lane < rows; ++lane) {
+    for (std::uint32_t i = 0; i < block_columns / 2; ++i) {
+      const std::uint32_t place = layout.place_of(2 * i);
+      const std::uint32_t owner = lane % 8 * 4 + place / 8, operand = place / together % 2;
+      const std::size_t at =
+          ((operand * 32 + owner) * 2 + lane / 8) * std::size_t{together} + place % together;
+      places[lane][i] = at * half_bytes;
+    }
+  }
+  for (std::uint32_t begin = 0; begin < layout.columns; begin += block_columns) {
+    std::byte* const block = codes + begin / block_columns * block_bytes;
+    const std::uint32_t count = std::min(block_columns, layout.columns - begin);
+    for (std::uint32_t lane = 0; lane < rows; ++lane) {
+      const std::byte* const from = first + lane * row_bytes + begin * half_bytes;
+      for (std::uint32_t i = 0; i < count / 2; ++i) {
+        copy<pair_bytes>(block + places[lane][i], from + i * pair_bytes);
+      }
+      if (count % 2 != 0) {
+        copy<half_bytes>(block + places[lane][count / 2], from + (count - 1) * half_bytes);
+      }
+    }
   }
 }
 
 // Packs `Bits` bits of the codes of a block, from bit `From` on. The first bits of a word's four
 // bytes are four places, the next bits the next four. The words stand at `words_at` of `to`.
 template <std::uint32_t Bits, std::uint32_t From = 0>
-void pack_bits(const std::uint8_t* codes, const std::size_t* words_at, std::byte* to) {
-  constexpr std::uint32_t parts = 8 / Bits, words = Bits;  // 32 columns of so many bits
-  constexpr std::uint32_t mask = (1u << Bits) - 1;
-  for (std::uint32_t i = 0; i < words; ++i, codes += parts * word_bytes) {
-    std::array<std::byte, word_bytes> word{};
+void pack_bits(const Fours& codes, const std::size_t* words_at, std::byte* to) {
+  constexpr std::uint32_t parts = 8 / Bits, words = Bits;           // 32 columns of so many bits
+  constexpr std::uint32_t mask = ((1u << Bits) - 1) * 0x01010101u;  // of four codes
+  for (std::uint32_t i = 0; i < words; ++i) {
+    std::uint32_t word = 0;
     for (std::uint32_t part = 0; part < parts; ++part) {
-      for (std::uint32_t z = 0; z < word_bytes; ++z) {
-        const std::uint32_t bits = codes[part * word_bytes + z] >> From & mask;
-        word[z] |= static_cast<std::byte>(bits << (part * Bits));
-      }
+      word |= (codes[i * parts + part] >> From & mask) << (part * Bits);
     }
-    std::memcpy(to + words_at[i], word.data(), word_bytes);
+    std::memcpy(to + words_at[i], &word, word_bytes);
   }
 }
 
 // Packs the codes of a block. Codes of 5 and 6 bits are four low bits, then the high ones.
 void pack_codes(Codes form, const std::uint8_t* columns, const BlockPlaces& places, std::byte* to) {
-  std::array<std::uint8_t, block_columns> moved;
-  const std::uint8_t* codes = columns;
-  if (places.moved) {
-    for (std::uint32_t k = 0; k < block_columns; ++k) moved[places.columns[k]] = columns[k];
-    codes = moved.data();
-  }
+  const Fours codes = fours_of(columns, places);
   const std::size_t* const words = places.words.data();
   const std::size_t* const high = words + 4;
   switch (form) {
@@ -103,46 +147,53 @@ void pack_levels(const Levels& levels, std::uint8_t offset, std::span<std::byte>
   }
 }
 
-// Packs one row of a panel.
-class RowPacker {
+// Packs the blocks of a quantized panel.
+class PanelPacker {
  public:
-  RowPacker(const PanelLayout& layout, float factor, std::uint32_t lane, std::byte* panel)
+  PanelPacker(const PanelLayout& layout, const QuantTraits& traits, float factor, std::byte* panel)
       : format_(layout.format),
+        traits_(traits),
+        type_(traits_of(traits.type)),
         factor_(factor),
         each_(layout.format.scales_per_block()),
         code_bytes_(layout.code_bytes() / (layout.k() / block_columns)),
-        lane_(lane),
-        places_(layout, lane),
         scales_(panel + layout.level_bytes()),
         halves_(panel + layout.halves_at()),
-        codes_(panel + layout.codes_at()) {}
+        codes_(panel + layout.codes_at()) {
+    for (std::uint32_t lane = 0; lane < panel_rows; ++lane) places_[lane] = {layout, lane};
+  }
 
-  // Converts the file's blocks, whose columns are a multiple of 32, to the panel's blocks of 32.
-  void pack(const QuantTraits& traits, const std::byte* row, std::uint32_t columns) {
-    const TensorTypeTraits& type = traits_of(traits.type);
-    QuantBlock block;
-    for (std::uint32_t k = 0; k < columns; k += block_columns) {
-      const std::uint32_t within = k % type.block_elements;
-      const std::byte* const from = row + std::size_t{k / type.block_elements} * type.block_bytes;
-      if (within == 0) {
-        unpack_block(traits, from, block);
-        if (traits.scales == ScaleForm::steps) put_halves(k / step_columns, traits, from);
-        if (factor_ != 1.0f) multiply(block, type.block_elements / traits.group_elements);
+  // Converts the file's blocks of some rows, whose columns are a multiple of 32, to the panel's
+  // blocks of 32; block by block, so that what the rows write together stays in the nearest cache.
+  void pack(const std::byte* first, std::uint64_t row_bytes, std::uint32_t rows,
+            std::uint32_t columns) {
+    for (std::uint32_t k = 0; k < columns; k += type_.block_elements, first += type_.block_bytes) {
+      for (std::uint32_t lane = 0; lane < rows; ++lane) {
+        pack_block(first + lane * row_bytes, k, std::min(type_.block_elements, columns - k), lane);
       }
-      const std::uint32_t to = k / block_columns, group = within / traits.group_elements;
-      if (traits.scales == ScaleForm::halves) {
-        put_scales(to, 0, traits.halves, from + traits.halves_at);
-      } else if (traits.scales == ScaleForm::steps) {
-        put_groups(to, &block.steps[group], &block.minimum_steps[group]);
-      } else {
-        put_groups(to, &block.scales[group], &block.minimums[group]);
-      }
-      pack_codes(format_.codes, &block.codes[within], places_,
-                 codes_ + std::size_t{to} * code_bytes_);
     }
   }
 
  private:
+  // Packs `count` columns of a file's block.
+  void pack_block(const std::byte* from, std::uint32_t k, std::uint32_t count, std::uint32_t lane) {
+    QuantBlock block;
+    traits_.fill(from, block);
+    if (traits_.scales == ScaleForm::steps) put_halves(k / step_columns, from, lane);
+    if (factor_ != 1.0f) multiply(block, type_.block_elements / traits_.group_elements);
+    for (std::uint32_t at = 0; at < count; at += block_columns) {
+      const std::uint32_t to = (k + at) / block_columns, group = at / traits_.group_elements;
+      if (traits_.scales == ScaleForm::halves) {
+        put_scales<half_bytes>(to, 0, traits_.halves, from + traits_.halves_at, lane);
+      } else if (traits_.scales == ScaleForm::steps) {
+        put_groups<1>(to, &block.steps[group], &block.minimum_steps[group], lane);
+      } else {
+        put_groups<sizeof(float)>(to, &block.scales[group], &block.minimums[group], lane);
+      }
+      pack_codes(format_.codes, &block.codes[at], places_[lane],
+                 codes_ + std::size_t{to} * code_bytes_);
+    }
+  }
   void multiply(QuantBlock& block, std::uint32_t groups) const {
     for (std::uint32_t g = 0; g < groups; ++g) {
       block.scales[g] *= factor_;
@@ -150,35 +201,39 @@ class RowPacker {
     }
   }
   // Writes the numbers of a block's runs.
-  void put_groups(std::uint32_t block, const void* scales, const void* minimums) {
-    put_scales(block, 0, format_.runs(), scales);
-    if (format_.affine) put_scales(block, format_.runs(), format_.runs(), minimums);
+  template <std::size_t Bytes>
+  void put_groups(std::uint32_t block, const void* scales, const void* minimums,
+                  std::uint32_t lane) {
+    put_scales<Bytes>(block, 0, format_.runs(), scales, lane);
+    if (format_.affine) put_scales<Bytes>(block, format_.runs(), format_.runs(), minimums, lane);
   }
   // Writes the halves that the steps of 256 columns multiply; the second with the other sign,
   // because minimums are subtracted.
-  void put_halves(std::uint32_t at, const QuantTraits& traits, const std::byte* from) {
-    for (std::uint32_t i = 0; i < traits.halves; ++i) {
-      auto half = load<std::uint16_t>(from + traits.halves_at + i * half_bytes);
+  void put_halves(std::uint32_t at, const std::byte* from, std::uint32_t lane) {
+    for (std::uint32_t i = 0; i < traits_.halves; ++i) {
+      auto half = load<std::uint16_t>(from + traits_.halves_at + i * half_bytes);
       if (i == 1) half ^= 0x8000;
-      const std::size_t to = (std::size_t{at} * traits.halves + i) * panel_rows + lane_;
+      const std::size_t to = (std::size_t{at} * traits_.halves + i) * panel_rows + lane;
       std::memcpy(halves_ + to * half_bytes, &half, half_bytes);
     }
   }
-  // Writes `count` of the block's numbers, from number `first` on.
-  void put_scales(std::uint32_t block, std::uint32_t first, std::uint32_t count, const void* from) {
+  // Writes `count` of the block's numbers, of format_.scale_bytes each, from number `first` on.
+  template <std::size_t Bytes>
+  void put_scales(std::uint32_t block, std::uint32_t first, std::uint32_t count, const void* from,
+                  std::uint32_t lane) {
     const std::byte* number = static_cast<const std::byte*>(from);
-    for (std::uint32_t i = first; i < first + count; ++i, number += format_.scale_bytes) {
-      const std::size_t at = (std::size_t{block} * each_ + i) * panel_rows + lane_;
-      std::memcpy(scales_ + at * format_.scale_bytes, number, format_.scale_bytes);
+    for (std::uint32_t i = first; i < first + count; ++i, number += Bytes) {
+      copy<Bytes>(scales_ + ((std::size_t{block} * each_ + i) * panel_rows + lane) * Bytes, number);
     }
   }
 
   const PanelFormat format_;
+  const QuantTraits& traits_;
+  const TensorTypeTraits& type_;
   const float factor_;
   const std::uint32_t each_;
   const std::size_t code_bytes_;
-  const std::uint32_t lane_;
-  const BlockPlaces places_;
+  std::array<BlockPlaces, panel_rows> places_;
   std::byte* const scales_;
   std::byte* const halves_;
   std::byte* const codes_;
@@ -196,21 +251,17 @@ void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t p
   const std::uint64_t row_bytes = tensor.row_bytes();
   std::vector<std::byte> scratch;
   const std::byte* const all = tensor.read(first, rows, scratch).data();
-  const QuantTraits* const quantized = find_quant_traits(tensor.type);
-  if (layout.format.levels) {
-    pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
-  }
-  for (std::uint32_t lane = 0; lane < rows; ++lane) {
-    const std::byte* const row = all + lane * row_bytes;
-    if (quantized != nullptr) {
-      RowPacker(layout, factor, lane, out.data()).pack(*quantized, row, layout.columns);
-    } else if (layout.format.codes == Codes::f32) {
-      pack_plain<4>(row, layout.columns, lane, codes);
-    } else if (layout.lanes) {
-      pack_halves(layout, row, lane, codes);
-    } else {
-      pack_plain<2>(row, layout.columns, lane, codes);
+  if (const QuantTraits* const quantized = find_quant_traits(tensor.type)) {
+    if (layout.format.levels) {
+      pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
     }
+    PanelPacker(layout, *quantized, factor, out.data()).pack(all, row_bytes, rows, layout.columns);
+  } else if (layout.format.codes == Codes::f32) {
+    pack_plain<sizeof(float)>(all, row_bytes, rows, layout.columns, codes);
+  } else if (layout.lanes) {
+    pack_halves(layout, all, row_bytes, rows, codes);
+  } else {
+    pack_plain<half_bytes>(all, row_bytes, rows, layout.columns, codes);
   }
 }
 
