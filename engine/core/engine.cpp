@@ -357,6 +357,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   device_options.profile = options.profile;
   MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
 
+  MILLRACE_TRY(Sampler::announce(*device));
   ModelOptions model_options;
   MILLRACE_ASSIGN(const ChosenKv kv, chosen_kv(options, file));
   model_options.kv = kv.policy;

@@ -11,9 +11,10 @@
 // Commands run in the order in which they are enqueued; `read`, `wait`, `finish` and `profile`
 // block, and so does a `write` of many megabytes. Errors: no_device; device_error and out_of_memory
 // with the call that failed and what it was for; kernel_build with the compiler's log. Thread
-// safety: one owner thread.
+// safety: one owner thread. Only announced programs are built on others (program_builds.hpp).
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -25,6 +26,7 @@
 #include "engine/core/device/dot.hpp"
 #include "engine/core/device/handles.hpp"
 #include "engine/core/device/kernel_time.hpp"
+#include "engine/core/device/program_times.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -53,6 +55,8 @@ struct DeviceOptions {
   // usable_cores().
   std::uint32_t cores = 0;
   std::uint32_t compute_units = 0;  // forces the number of groups; 0: as many as cores
+  // Threads that build announced programs. 0: as many as pay off, which is one with PoCL.
+  std::uint32_t build_threads = 0;
   // A Device of the same OpenCL device whose context this one uses; nullptr: a context of its own.
   // PoCL parses its library of built-in functions once a context, for half a second.
   const Device* shares_context_with = nullptr;
@@ -169,6 +173,13 @@ class Device {
 
   // Compiles a program, or loads it from the program cache. Compiling takes long.
   Result<Program> build(const ProgramSpec& spec);
+  // Calls `prepare` and begins to build, on threads of their own, the programs that it asks for;
+  // build() and kernel() give it empty objects, which it must not launch. Afterwards the caller
+  // makes the same calls again, and build() waits for what is not yet done: meanwhile it can do
+  // other things. Nothing happens where one thread builds programs. Errors: those of `prepare`;
+  // those of compiling come from build().
+  Status announce(const std::function<Status()>& prepare);
+  ProgramTimes program_times() const;  // since the device was opened
   Result<Kernel> kernel(const Program& program, const char* name);
 
   Status launch(Kernel& kernel, const Grid& grid, std::initializer_list<KernelArg> args);

@@ -93,6 +93,8 @@ class Program {
 
   const std::string& name() const { return name_; }
   _cl_program* handle() const { return handle_.get(); }
+  // Another owner of the same program.
+  Program share() const;
 
  private:
   Handle<_cl_program> handle_;

@@ -117,33 +117,38 @@ Result<Handle<_cl_program>> completed(cl_context context, cl_device_id device,
 
 }  // namespace
 
-Result<Program> build_program(cl_context context, cl_device_id device, const DeviceInfo& info,
-                              const ProgramCache& cache, const ProgramSpec& spec) {
-  MILLRACE_ASSIGN(const std::string text, program_text(spec));
-  const Hash128 key = key_of(info, text, spec.completed);
-  if (const auto binary = cache.load(key, spec.name)) {
+Result<ProgramSource> program_source(const BuildTarget& target, const ProgramSpec& spec) {
+  MILLRACE_ASSIGN(std::string text, program_text(spec));
+  const Hash128 key = key_of(*target.info, text, spec.completed);
+  return ProgramSource{spec, std::move(text), key};
+}
+
+Result<BuiltProgram> build_program(const BuildTarget& target, const ProgramSource& source) {
+  const auto& [context, device, info, cache] = target;
+  const ProgramSpec& spec = source.spec;
+  if (const auto binary = cache->load(source.key, spec.name)) {
     std::string log;
     if (auto program = from_binary(context, device, *binary, log)) {
-      return Program(std::move(program), spec.name);
+      return BuiltProgram{Program(std::move(program), spec.name), true};
     }
-    log_warn("the driver refuses a cached program; it is built again",
-             {{"program", spec.name}, {"file", cache.path_of(key, spec.name)}, {"log", log}});
+    log_warn(
+        "the driver refuses a cached program; it is built again",
+        {{"program", spec.name}, {"file", cache->path_of(source.key, spec.name)}, {"log", log}});
   }
-  MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, text));
+  MILLRACE_ASSIGN(Handle<_cl_program> program, from_source(context, device, spec, source.text));
   if (spec.completed) {
     std::string binary;
     MILLRACE_ASSIGN(program, completed(context, device, spec, program.get(), binary));
-    if (cache.on()) cache.store(key, spec.name, binary);
-    return Program(std::move(program), spec.name);
+    if (cache->on()) cache->store(source.key, spec.name, binary);
+  } else if (cache->on()) {
+    if (const auto binary = binary_of(program.get(), spec.name)) {
+      if (!binary->empty()) cache->store(source.key, spec.name, *binary);
+    } else {
+      log_warn("the driver does not give a program's binary, so the program is not cached",
+               binary.error());
+    }
   }
-  if (!cache.on()) return Program(std::move(program), spec.name);
-  if (const auto binary = binary_of(program.get(), spec.name)) {
-    if (!binary->empty()) cache.store(key, spec.name, *binary);
-  } else {
-    log_warn("the driver does not give a program's binary, so the program is not cached",
-             binary.error());
-  }
-  return Program(std::move(program), spec.name);
+  return BuiltProgram{Program(std::move(program), spec.name)};
 }
 
 }  // namespace millrace::engine

@@ -1,13 +1,34 @@
 #pragma once
-// Builds programs from sources and defines, through the cache; internal to this folder.
+// Builds programs from sources and defines, through the cache; internal to this folder. Thread
+// safety: any thread, if what BuildTarget points to outlives the call; two threads may not build
+// the same source at once.
 #include "engine/core/device/device.hpp"
 #include "engine/core/device/opencl.hpp"
 #include "engine/core/device/program_cache.hpp"
 
 namespace millrace::engine {
 
-// Errors: kernel_build with the compiler's whole log; internal for a source that is not embedded.
-Result<Program> build_program(cl_context context, cl_device_id device, const DeviceInfo& info,
-                              const ProgramCache& cache, const ProgramSpec& spec);
+struct BuildTarget {
+  cl_context context = nullptr;
+  cl_device_id device = nullptr;
+  const DeviceInfo* info = nullptr;
+  const ProgramCache* cache = nullptr;
+};
+
+// A program's whole text.
+struct ProgramSource {
+  ProgramSpec spec;
+  std::string text;
+  Hash128 key;  // of all that the binary depends on
+};
+// Errors: program_text's (source_text.hpp).
+Result<ProgramSource> program_source(const BuildTarget& target, const ProgramSpec& spec);
+
+struct BuiltProgram {
+  Program program;
+  bool cached = false;  // its binary was in the cache
+};
+// Errors: kernel_build with the compiler's whole log; device_error.
+Result<BuiltProgram> build_program(const BuildTarget& target, const ProgramSource& source);
 
 }  // namespace millrace::engine

@@ -6,7 +6,8 @@
 //           payload
 //
 // Several processes may share a folder, because a file is written under another name and then
-// renamed. Disk errors are logged and never fail a build. Thread safety: one owner thread.
+// renamed. Disk errors are logged and never fail a build. Thread safety: any thread, each with
+// other keys.
 #include <optional>
 #include <string>
 #include <string_view>

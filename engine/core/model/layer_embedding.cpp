@@ -18,13 +18,17 @@ Status LayerEmbedding::load(Operations& operations, const GgufFile& file, std::u
   MILLRACE_ASSIGN(projection_, load_projection(backend, file, matrix, spec.width, uploads));
   MILLRACE_ASSIGN(norm_, load_vector(device, file, "per_layer_proj_norm.weight",
                                      spec.layer_embedding, spec.layer_embedding));
-  MILLRACE_TRY(operations.prepare_embedding(table_));
-  MILLRACE_TRY(operations.prepare_product(projection_));
   const std::uint64_t bytes = std::uint64_t{tokens} * columns * sizeof(float);
   MILLRACE_ASSIGN(rows_, device.allocate(bytes, "embeddings by layer"));
   MILLRACE_ASSIGN(projected_, device.allocate(bytes, "embeddings by layer"));
   operations_ = &operations;
   return {};
+}
+
+Status LayerEmbedding::prepare() {
+  if (!exists()) return {};
+  MILLRACE_TRY(operations_->prepare_embedding(table_));
+  return operations_->prepare_product(projection_);
 }
 
 // The number of columns is a multiple of 16, so the projection has as many rows.

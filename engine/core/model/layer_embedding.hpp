@@ -16,10 +16,11 @@ namespace millrace::engine {
 
 class LayerEmbedding {
  public:
-  // Loads the matrices through `uploads`, if the model has embeddings by layer; makes room for so
-  // many tokens, and compiles kernels. The operations must outlive it.
+  // Loads the matrices through `uploads`, if the model has embeddings by layer, and makes room for
+  // so many tokens. The operations must outlive it.
   Status load(Operations& operations, const GgufFile& file, std::uint32_t tokens,
               WeightUploads& uploads);
+  Status prepare();  // compiles kernels
 
   bool exists() const { return operations_ != nullptr; }
   // The forms in which run() reads a step's rows.

@@ -17,14 +17,13 @@
 #include "engine/core/model/kv_shape.hpp"
 #include "engine/core/model/layer_embedding.hpp"
 #include "engine/core/model/layer_program.hpp"
+#include "engine/core/model/load_times.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/rope_tables.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/sublayers.hpp"
 #include "engine/core/model/weight_uploads.hpp"
 #include "engine/core/model/weights.hpp"
-#include "schemas/base/log.hpp"
-#include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
 
@@ -66,7 +65,10 @@ struct Model::State {
             means.empty() ? no_buffer : means[owner], layers[index].sinks,
             attention.exists() ? operations->kind_of(attention) : 0};
   }
-  Status load_weights(const GgufFile& file);
+  // Allocates the weights, which `uploads` fills.
+  Status load_weights(const GgufFile& file, WeightUploads& uploads);
+  // Begins to build what the functions below build.
+  Status announce_programs();
   Result<KvCache> create_cache(const KvLayers& kv, std::uint64_t bytes,
                                const CacheLoad& load) const;
   Status build_operations();
@@ -78,9 +80,8 @@ struct Model::State {
   Status run_layers(const StepTable& step);
 };
 
-Status Model::State::load_weights(const GgufFile& file) {
+Status Model::State::load_weights(const GgufFile& file, WeightUploads& uploads) {
   const Backend& backend = operations->backend();
-  WeightUploads uploads(backend, file);
   const std::uint32_t padded = round_up(spec.width, block_columns);
   const auto embedding_part = std::to_array<MatrixPart>({{"token_embd", spec.vocabulary, false}});
   MILLRACE_ASSIGN(embedding, load_projection(backend, file, embedding_part, spec.width, uploads));
@@ -102,13 +103,18 @@ Status Model::State::load_weights(const GgufFile& file) {
     MILLRACE_ASSIGN(expert_weights[i],
                     load_experts(backend, file, *mixture, gate, spec.width, i, uploads));
   }
-  MILLRACE_ASSIGN(const UploadTimes times, uploads.run());
-  log_info("weights loaded", {{"bytes", size_text(times.bytes)},
-                              {"threads", times.threads},
-                              {"seconds", times.seconds},
-                              {"reading", times.reading_seconds},
-                              {"packing", times.packing_seconds}});
   return {};
+}
+
+Status Model::State::announce_programs() {
+  return device->announce([this]() -> Status {
+    MILLRACE_TRY(build_operations());
+    // Layers may share a launch on such a device; then most of the following would be in vain.
+    if (options.whole_layers && device->has_addresses()) return {};
+    MILLRACE_TRY(compile_layers());
+    for (const LayerProgram& program : programs) MILLRACE_TRY(prepare_layer(*operations, program));
+    return {};
+  });
 }
 
 // Builds the kernels that do not depend on how keys and values are stored.
@@ -116,6 +122,7 @@ Status Model::State::build_operations() {
   Backend& backend = operations->backend();
   MILLRACE_TRY(operations->prepare_layer());
   MILLRACE_TRY(operations->prepare_logits());
+  MILLRACE_TRY(layer_embedding.prepare());
   for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
     const LayerSpec& layer = spec.layers[i];
     if (expert_weights[i]) {
@@ -269,7 +276,12 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes, options.kv_load));
   state->operations =
       std::make_unique<Operations>(device, spec, options.math, options.variant, options.tuning);
-  MILLRACE_TRY(state->load_weights(file));
+  LoadTimes times;
+  WeightUploads uploads(state->operations->backend(), file);
+  MILLRACE_TRY(state->load_weights(file, uploads));
+  MILLRACE_TRY(state->announce_programs());
+  times.allocating_seconds = times.seconds();
+  MILLRACE_ASSIGN(times.weights, uploads.run());
   MILLRACE_TRY(state->build_operations());
   MILLRACE_TRY(state->compile_layers());
   if (Status room = state->allocate_activations(); !room) {
@@ -303,6 +315,8 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   info.page_bytes = made.cache.shape().page_bytes();
   info.state_bytes = made.cache.shape().state_bytes();
   MILLRACE_TRY(device.finish());
+  times.programs = device.program_times();
+  times.log();
   info.layer_path.log();
   return model;
 }

@@ -120,6 +120,13 @@ void SampleBatch::assign(std::span<const Sampled> rows) {
   }
 }
 
+Status Sampler::announce(Device& device) {
+  return device.announce([&]() -> Status {
+    MILLRACE_TRY(device.build(program_for(device, usual_row_items(device))));
+    return {};
+  });
+}
+
 Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t vocabulary,
                                                  std::uint32_t slots, std::uint32_t rows,
                                                  std::uint32_t row_items) {

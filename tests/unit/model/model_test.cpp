@@ -132,6 +132,24 @@ TEST_P(BothModes, WeightsInManySmallBuffersGiveTheSameBits) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
+// Programs may be built on other threads while weights are packed.
+TEST_P(BothModes, AnnouncedProgramsGiveTheSameBits) {
+  const GgufFile file = mixed.file();
+  const Tokens tokens = random_tokens(20, 8);
+  ModelOptions options = small_in(GetParam());
+  options.whole_layers = false;
+  for (const std::string& family : testing::families()) {
+    ModelRunner::Logits want;
+    for (const std::uint32_t threads : {1u, 4u}) {
+      ModelRunner runner(file, options, {.variant = family, .build_threads = threads});
+      runner.set_sequences({tokens}, 2);
+      runner.run(0, 20);
+      if (threads == 1) want = runner.logits(0);
+      EXPECT_EQ(runner.logits(0), want) << family;
+    }
+  }
+}
+
 TEST_P(BothModes, PrefillEqualsSingleSteps) {
   const GgufFile file = mixed.file();
   ModelRunner runner(file, small_in(GetParam()));

@@ -33,8 +33,9 @@ Status CpuExperts::prepare(const ExpertMatrix& matrix) {
 Status CpuExperts::prepare_matrix(const ExpertMatrix& matrix, bool gated) {
   for (const ExpertRun& run : matrix.runs) {
     const ProductKey key = key_of(run.format, matrix.columns, gated);
-    if (products_.contains(key)) continue;
-    MILLRACE_ASSIGN(products_[key], build_product({run.format, matrix.columns}, gated));
+    Product& product = products_[key];
+    if (product.plain) continue;
+    MILLRACE_ASSIGN(product, build_product({run.format, matrix.columns}, gated));
   }
   return {};
 }

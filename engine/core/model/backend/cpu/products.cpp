@@ -25,8 +25,9 @@ Status CpuBackend::prepare_product(const Projection& matrix, MathMode math) {
     const PanelLayout layout{run.format, matrix.columns};
     const bool codes = inputs_of(run.format, matrix.columns, math).codes;
     const ProductKey key{run.format, layout.k(), codes};
-    if (products_.contains(key)) continue;
-    MILLRACE_ASSIGN(products_[key], build_product(layout, codes));
+    Product& product = products_[key];
+    if (product.plain) continue;
+    MILLRACE_ASSIGN(product, build_product(layout, codes));
   }
   return {};
 }

@@ -15,8 +15,8 @@ Status GenericExperts::prepare(const ExpertMatrix& matrix) {
   for (const ExpertRun& run : matrix.runs) {
     const PanelLayout layout = backend_->layout_of(run.format, matrix.columns);
     const bool codes = reads_codes(run.format, matrix.columns);
-    const ProductKey key{run.format, layout.k(), codes};
-    if (products_.contains(key)) continue;
+    Kernel& kernel = products_[{run.format, layout.k(), codes}];
+    if (kernel) continue;
     const Target& target = backend_->target();
     ProgramSpec program = generic_product_program(layout, codes, target.code_form);
     program.name = "experts_matmul";
@@ -25,7 +25,7 @@ Status GenericExperts::prepare(const ExpertMatrix& matrix) {
                                                               : "experts/integer_generic.cl"};
     if (!codes) program.defines.push_back(define("X_STRIDE", input_stride(layout.columns)));
     MILLRACE_ASSIGN(const Program built, device_->build(program));
-    MILLRACE_ASSIGN(products_[key], device_->kernel(built, "experts_matmul"));
+    MILLRACE_ASSIGN(kernel, device_->kernel(built, "experts_matmul"));
   }
   return {};
 }
