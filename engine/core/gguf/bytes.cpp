@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
 namespace millrace::engine {
@@ -65,6 +66,16 @@ Result<std::unique_ptr<Bytes>> map_file(const std::string& path) {
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
   if (address == MAP_FAILED) return unreadable(path, "cannot map the model file", errno);
   return std::make_unique<MappedFile>(address, size);
+}
+
+void will_read(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t begin = address / page * page;
+  // A failure changes nothing but the time.
+  static_cast<void>(
+      ::madvise(reinterpret_cast<void*>(begin), address - begin + bytes.size(), MADV_WILLNEED));
 }
 
 std::unique_ptr<Bytes> bytes_of(std::vector<std::byte> content) {

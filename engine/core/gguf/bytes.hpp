@@ -22,6 +22,10 @@ class Bytes {
 // model files by renaming. Errors: gguf_unreadable.
 Result<std::unique_ptr<Bytes>> map_file(const std::string& path);
 
+// Asks the system to read these bytes of a mapped file soon; it does not wait for them. Other
+// memory is left alone.
+void will_read(std::span<const std::byte> bytes);
+
 std::unique_ptr<Bytes> bytes_of(std::vector<std::byte> content);
 
 }  // namespace millrace::engine

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/core/gguf/bytes.hpp"
 #include "engine/core/gguf/finite_rows.hpp"
 #include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/shaped_tensor.hpp"
@@ -20,6 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t most_piece_bytes = std::uint64_t{1} << 20;
+// Pieces that the system reads from the disk before they are packed.
+constexpr std::size_t pieces_ahead = 64;
 
 // Some panels of a matrix.
 struct Piece {
@@ -50,6 +53,7 @@ class PanelPipeline {
         std::min<std::size_t>(std::max(1u, device_.host_cores()), pieces_.size()));
     for (const Piece& piece : pieces_) times.bytes += bytes_of(piece);
     if (!in_place_) MILLRACE_TRY(allocate_slots(2 * times.threads));
+    for (std::size_t i = 0; i < pieces_ahead; ++i) read_ahead(i);
     {
       std::vector<std::jthread> threads;
       working_ = times.threads;
@@ -86,6 +90,15 @@ class PanelPipeline {
     return {};
   }
 
+  std::uint64_t first_row_of(const Piece& piece) const {
+    return matrices_[piece.matrix].source.first_row + std::uint64_t{piece.first_panel} * panel_rows;
+  }
+  Tensor rows_of(const Piece& piece) const {
+    const PanelSource& source = matrices_[piece.matrix].source;
+    const std::uint32_t left = source.rows - piece.first_panel * panel_rows;
+    return source.tensor->slice(first_row_of(piece), std::min(piece.panels * panel_rows, left));
+  }
+
   // Where a piece is packed.
   std::span<std::byte> place_of(const Packed& packed) const {
     const Piece& piece = pieces_[packed.piece];
@@ -103,6 +116,7 @@ class PanelPipeline {
     std::vector<std::byte> scratch;
     Seconds reading{}, packing{};
     while (auto taken = take()) {
+      read_ahead(taken->piece + pieces_ahead);
       auto failed = pack_piece(pieces_[taken->piece], place_of(*taken), scratch, reading, packing);
       const std::lock_guard lock(mutex_);
       if (failed) {
@@ -118,6 +132,13 @@ class PanelPipeline {
     --working_;
     packed_changed_.notify_one();
     slot_freed_.notify_all();
+  }
+
+  // Rows that are made may read any part of their files.
+  void read_ahead(std::size_t piece) const {
+    if (piece >= pieces_.size()) return;
+    const Tensor rows = rows_of(pieces_[piece]);
+    if (rows.made == nullptr) will_read(rows.data);
   }
 
   std::optional<Packed> take() {
@@ -144,19 +165,16 @@ class PanelPipeline {
                                   Seconds& packing) const {
     const Matrix& matrix = matrices_[piece.matrix];
     const PanelSource& source = matrix.source;
-    const std::uint32_t begin = piece.first_panel * panel_rows;
-    const std::uint32_t count = std::min(piece.panels * panel_rows, source.rows - begin);
-    const std::uint64_t first_row = source.first_row + begin;
     const auto start = Clock::now();
-    Tensor rows = source.tensor->slice(first_row, count);
+    Tensor rows = rows_of(piece);
     if (rows.made != nullptr) {
-      rows.data = rows.read(0, count, scratch);
+      rows.data = rows.read(0, rows.rows(), scratch);
       rows.made = nullptr;
     }
-    const auto bad = find_row_not_finite(rows, 0, count);
+    const auto bad = find_row_not_finite(rows, 0, rows.rows());
     const auto checked = Clock::now();
     reading += checked - start;
-    if (bad) return not_finite(file_, *source.tensor, first_row + *bad);
+    if (bad) return not_finite(file_, *source.tensor, first_row_of(piece) + *bad);
     const PanelFormat format = format_of(rows.type);
     for (std::uint32_t i = 0; i < piece.panels; ++i) {
       const auto panel = to.subspan(i * matrix.panel_bytes, matrix.panel_bytes);

@@ -5,10 +5,11 @@
 //   MILLRACE_ASSIGN(Projection qkv, load_projection(backend, file, parts, columns, uploads));
 //   MILLRACE_TRY(uploads.run());   // fills the buffers of all projections at once
 //
-// Every row is read once, in file order: it is checked for numbers that are not finite and packed
-// into a piece of at most 1 MB, or a single panel if that is larger. Where the host shares memory
-// with the device, pieces are packed in place. Elsewhere they are packed in pinned memory and
-// written from there without waiting: two pieces for each thread, whatever the model's size.
+// Every row is read once, in file order; the system is asked ahead to read a file that is not in
+// memory. Rows are checked for numbers that are not finite and packed into pieces of at most 1 MB,
+// or of a single panel if that is larger. Where the host shares memory with the device, pieces are
+// packed in place. Elsewhere they are packed in pinned memory and written from there without
+// waiting: two pieces for each thread, whatever the model's size.
 //
 // Errors of run: gguf_malformed with the tensor and row of the first number in file order that is
 // not finite, whichever thread found it; out_of_memory, device_error. Thread safety: the device's
