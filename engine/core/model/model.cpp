@@ -15,29 +15,24 @@
 #include "engine/core/model/key_center.hpp"
 #include "engine/core/model/key_probe.hpp"
 #include "engine/core/model/kv_shape.hpp"
-#include "engine/core/model/layer_embedding.hpp"
 #include "engine/core/model/layer_program.hpp"
 #include "engine/core/model/load_times.hpp"
+#include "engine/core/model/model_weights.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/rope_tables.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/sublayers.hpp"
-#include "engine/core/model/weight_uploads.hpp"
-#include "engine/core/model/weights.hpp"
 
 namespace millrace::engine {
 
-struct Model::State {
+// Its weights are members of its own.
+struct Model::State : ModelWeights {
   Device* device = nullptr;
   ModelSpec spec;
   ModelInfo info;
   ModelOptions options;
-  Projection embedding, output;  // output is empty if the embedding serves as both
-  Buffer output_norm, step_words;
+  Buffer step_words;
   std::unique_ptr<Operations> operations;
-  LayerEmbedding layer_embedding;
-  std::vector<LayerWeights> layers;
-  std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
   Sublayers sublayers;
   DeviceRopes ropes;
   Buffer query_factors;                // by position; empty for most models
@@ -65,8 +60,6 @@ struct Model::State {
             means.empty() ? no_buffer : means[owner], layers[index].sinks,
             attention.exists() ? operations->kind_of(attention) : 0};
   }
-  // Allocates the weights, which `uploads` fills.
-  Status load_weights(const GgufFile& file, WeightUploads& uploads);
   // Begins to build what the functions below build.
   Status announce_programs();
   Result<KvCache> create_cache(const KvLayers& kv, std::uint64_t bytes,
@@ -79,32 +72,6 @@ struct Model::State {
   Status write_step(const StepTable& step);
   Status run_layers(const StepTable& step);
 };
-
-Status Model::State::load_weights(const GgufFile& file, WeightUploads& uploads) {
-  const Backend& backend = operations->backend();
-  const std::uint32_t padded = round_up(spec.width, block_columns);
-  const auto embedding_part = std::to_array<MatrixPart>({{"token_embd", spec.vocabulary, false}});
-  MILLRACE_ASSIGN(embedding, load_projection(backend, file, embedding_part, spec.width, uploads));
-  if (!spec.tied_output) {
-    const auto output_part = std::to_array<MatrixPart>({{"output", spec.vocabulary, false}});
-    MILLRACE_ASSIGN(output, load_projection(backend, file, output_part, spec.width, uploads));
-  }
-  MILLRACE_ASSIGN(output_norm,
-                  load_vector(*device, file, spec.output_norm + ".weight", spec.width, padded));
-  MILLRACE_TRY(layer_embedding.load(*operations, file, options.step_tokens, uploads));
-  layers.reserve(spec.layers.size());
-  for (std::uint32_t i = 0; i < spec.layer_count(); ++i) {
-    MILLRACE_ASSIGN(LayerWeights layer, load_layer(backend, file, spec, i, uploads));
-    layers.push_back(std::move(layer));
-    expert_weights.emplace_back();
-    const auto& mixture = spec.layers[i].feed_forward.experts;
-    if (!mixture) continue;
-    const Gate gate = spec.layers[i].feed_forward.gate;
-    MILLRACE_ASSIGN(expert_weights[i],
-                    load_experts(backend, file, *mixture, gate, spec.width, i, uploads));
-  }
-  return {};
-}
 
 Status Model::State::announce_programs() {
   return device->announce([this]() -> Status {
@@ -269,8 +236,9 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   const ModelSpec& spec = state->spec;
   const KvShape shape = kv_shape(spec);
   MILLRACE_ASSIGN(KvLayers kv, resolve(policy, shape));
+  ModelFileHash file_hash(file);
   if (options.key_means) {
-    MILLRACE_TRY(options.key_means->check(hash_model_file(file), shape));
+    MILLRACE_TRY(options.key_means->check(file_hash.get(), shape));
     for (KvCodecs& codecs : kv.layers) codecs.centered = true;
   }
   MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes, options.kv_load));
@@ -278,7 +246,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
       std::make_unique<Operations>(device, spec, options.math, options.variant, options.tuning);
   LoadTimes times;
   WeightUploads uploads(state->operations->backend(), file);
-  MILLRACE_TRY(state->load_weights(file, uploads));
+  MILLRACE_TRY(state->load_weights(*state->operations, file, options.step_tokens, uploads));
   MILLRACE_TRY(state->announce_programs());
   times.allocating_seconds = times.seconds();
   MILLRACE_ASSIGN(times.weights, uploads.run());
@@ -301,7 +269,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   if (options.key_means) info.kv += ", keys centered by " + options.key_means->digest();
   info.kv_token_bytes = kv.bytes_per_token(shape);
   info.kv_compression = kv.compression(shape);
-  info.fingerprint = numeric_fingerprint(file, info.kv, options.math, device.info());
+  info.fingerprint = numeric_fingerprint(file_hash.get(), info.kv, options.math, device.info());
   info.program = program_text(spec, made.programs, made.embedding, made.head());
   info.layers = spec.layer_count();
   info.width = spec.width;

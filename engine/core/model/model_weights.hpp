@@ -1,0 +1,31 @@
+#pragma once
+// All weights of a model. Errors: those of weights.hpp and expert_weights.hpp. Thread safety: the
+// device's owner thread.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/core/gguf/file.hpp"
+#include "engine/core/model/expert_weights.hpp"
+#include "engine/core/model/layer_embedding.hpp"
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/weight_uploads.hpp"
+#include "engine/core/model/weights.hpp"
+#include "schemas/base/error.hpp"
+
+namespace millrace::engine {
+
+struct ModelWeights {
+  Projection embedding, output;  // output is empty if the embedding serves as both
+  Buffer output_norm;
+  LayerEmbedding layer_embedding;
+  std::vector<LayerWeights> layers;
+  std::vector<std::optional<ExpertWeights>> expert_weights;  // by layer
+
+  // Allocates them for the model of the operations, for steps of so many tokens; `uploads` fills
+  // them.
+  Status load_weights(Operations& operations, const GgufFile& file, std::uint32_t step_tokens,
+                      WeightUploads& uploads);
+};
+
+}  // namespace millrace::engine
