@@ -21,8 +21,9 @@ constexpr Levels iq2_levels{8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43, 0, 0, 0, 0, 
 
 // half d, int8 q[32]
 void q8_0(Packed block, QuantBlock& out) {
-  for (std::size_t i = 0; i < 32; ++i)  // adding 128 to a signed byte flips its top bit
-    out.codes[i] = std::to_integer<std::uint8_t>(block[2 + i] ^ std::byte{0x80});
+  for (std::size_t i = 0; i < 32; i += 8) {  // adding 128 to a signed byte flips its top bit
+    store_eight(&out.codes[i], eight(block + 2 + i) ^ 0x8080808080808080);
+  }
 }
 
 // half d, nibbles with the offset 8

@@ -1,6 +1,8 @@
 #pragma once
 // The functions that unpack the blocks of each type, for quant_block.cpp, and what they share.
 // Comments beside the functions describe the bytes. Thread safety: pure functions.
+#include <cstring>
+
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/gguf/load.hpp"
 #include "engine/core/gguf/quant_block.hpp"
@@ -45,11 +47,22 @@ inline int nibble(Packed from, std::size_t i) {
 inline std::uint8_t code(int value) {
   return static_cast<std::uint8_t>(value);
 }
+// Eight bytes at once, such as eight codes: a byte at a time, packing takes twice as long.
+inline std::uint64_t eight(Packed from) {
+  return load<std::uint64_t>(from);
+}
+// Returns `bits` bits of each of eight bytes, from bit `at` on.
+inline std::uint64_t fields(std::uint64_t bytes, std::size_t at, int bits) {
+  return bytes >> at & ((1u << bits) - 1) * std::uint64_t{0x0101010101010101};
+}
+inline void store_eight(std::uint8_t* codes, std::uint64_t bytes) {
+  std::memcpy(codes, &bytes, sizeof bytes);
+}
 // Unpacks 32 codes of four bits from 16 bytes: low nibbles are elements 0-15, high ones 16-31.
 inline void nibbles(Packed packed, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < 16; ++i) {
-    codes[i] = code(low(packed[i]));
-    codes[i + 16] = code(high(packed[i]));
+  for (std::size_t i = 0; i < 16; i += 8) {
+    store_eight(codes + i, fields(eight(packed + i), 0, 4));
+    store_eight(codes + i + 16, fields(eight(packed + i), 4, 4));
   }
 }
 

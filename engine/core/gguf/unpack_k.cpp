@@ -23,9 +23,10 @@ void k_head(Packed block, QuantBlock& out) {
   }
 }
 
-// The two low bits of element e of Q2_K and Q3_K: a byte holds elements that are 32 apart.
-int two_bits(Packed packed, std::size_t e) {
-  return field(packed[e / 128 * 32 + e % 32], e % 128 / 32 * 2, 2);
+// The two low bits of elements e to e + 7 of Q2_K and Q3_K: a byte holds elements that are 32
+// apart.
+std::uint64_t two_bits(Packed packed, std::size_t e) {
+  return fields(eight(packed + e / 128 * 32 + e % 32), e % 128 / 32 * 2, 2);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ void q2_k(Packed block, QuantBlock& out) {
     out.steps[g] = step(low(block[g]));
     out.minimum_steps[g] = step(high(block[g]));
   }
-  for (std::size_t e = 0; e < 256; ++e) out.codes[e] = code(two_bits(packed, e));
+  for (std::size_t e = 0; e < 256; e += 8) store_eight(&out.codes[e], two_bits(packed, e));
 }
 
 // 32 bytes whose bit g is the third bit of a code in run g of 32, two bits of each code (two_bits),
@@ -51,9 +52,11 @@ void q3_k(Packed block, QuantBlock& out) {
     const int s = field(scales[g % 8], g / 8 * 4, 4) | field(tops[g % 4], g / 4 * 2, 2) << 4;
     out.steps[g] = step(s - 32);
   }
-  for (std::size_t e = 0; e < 256; ++e) {
-    const int value = (two_bits(packed, e) | field(block[e % 32], e / 32, 1) << 2) - 4;
-    out.codes[e] = code(value + 8);
+  for (std::size_t e = 0; e < 256; e += 8) {
+    const std::uint64_t stored = two_bits(packed, e) | fields(eight(block + e % 32), e / 32, 1)
+                                                           << 2;
+    // A value is what is stored less 4; its code is 8 more.
+    store_eight(&out.codes[e], stored + 0x0404040404040404);
   }
 }
 
@@ -61,10 +64,10 @@ void q3_k(Packed block, QuantBlock& out) {
 void q4_k(Packed block, QuantBlock& out) {
   k_head(block, out);
   const Packed packed = block + 16;
-  for (std::size_t i = 0; i < 128; ++i) {
+  for (std::size_t i = 0; i < 128; i += 8) {
     const std::size_t to = i / 32 * 64 + i % 32;
-    out.codes[to] = code(low(packed[i]));
-    out.codes[to + 32] = code(high(packed[i]));
+    store_eight(&out.codes[to], fields(eight(packed + i), 0, 4));
+    store_eight(&out.codes[to + 32], fields(eight(packed + i), 4, 4));
   }
 }
 
@@ -72,11 +75,12 @@ void q4_k(Packed block, QuantBlock& out) {
 void q5_k(Packed block, QuantBlock& out) {
   k_head(block, out);
   const Packed fifth = block + 16, packed = fifth + 32;
-  for (std::size_t i = 0; i < 128; ++i) {
+  for (std::size_t i = 0; i < 128; i += 8) {
     const std::size_t pair = i / 32 * 2;
     const std::size_t to = i / 32 * 64 + i % 32;
-    out.codes[to] = code(low(packed[i]) | field(fifth[i % 32], pair, 1) << 4);
-    out.codes[to + 32] = code(high(packed[i]) | field(fifth[i % 32], pair + 1, 1) << 4);
+    const std::uint64_t four = eight(packed + i), one = eight(fifth + i % 32);
+    store_eight(&out.codes[to], fields(four, 0, 4) | fields(one, pair, 1) << 4);
+    store_eight(&out.codes[to + 32], fields(four, 4, 4) | fields(one, pair + 1, 1) << 4);
   }
 }
 
@@ -89,11 +93,12 @@ void q6_k(Packed block, QuantBlock& out) {
   for (std::size_t g = 0; g < 16; ++g) out.steps[g] = static_cast<std::int8_t>(scales[g]);
   for (std::size_t half = 0; half < 2; ++half) {
     const Packed four = block + half * 64, two = block + 128 + half * 32;
-    for (std::size_t i = 0; i < 64; ++i) {
+    for (std::size_t i = 0; i < 64; i += 8) {
       const std::size_t run = i / 32;
       const std::size_t to = half * 128 + i;
-      out.codes[to] = code(low(four[i]) | field(two[i % 32], 2 * run, 2) << 4);
-      out.codes[to + 64] = code(high(four[i]) | field(two[i % 32], 2 * run + 4, 2) << 4);
+      const std::uint64_t nibbles = eight(four + i), high = eight(two + i % 32);
+      store_eight(&out.codes[to], fields(nibbles, 0, 4) | fields(high, 2 * run, 2) << 4);
+      store_eight(&out.codes[to + 64], fields(nibbles, 4, 4) | fields(high, 2 * run + 4, 2) << 4);
     }
   }
 }
