@@ -355,9 +355,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   device_options.variant = options.kernel_variant;
   device_options.cache_dir = options.cache_dir;
   device_options.profile = options.profile;
+  device_options.program_helper = options.program_helper;
   MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
 
-  MILLRACE_TRY(Sampler::announce(*device));
   ModelOptions model_options;
   MILLRACE_ASSIGN(const ChosenKv kv, chosen_kv(options, file));
   model_options.kv = kv.policy;
@@ -368,6 +368,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
   model_options.step_outputs = ModelEngine::step_outputs(options);
   model_options.math = options.math;
   model_options.whole_layers = options.whole_layers;
+  model_options.other_programs = [at = device.get()] { return Sampler::prepare(*at); };
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
   // A model may have more rows of logits than its tokenizer has tokens; those are never sampled.
   const std::uint32_t vocabulary = host.tokenizer.vocabulary_size();

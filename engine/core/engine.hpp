@@ -42,6 +42,7 @@ struct EngineOptions {
   std::uint32_t cores = 0;     // cores of a CPU device, at most usable_cores(); 0: all of these
   std::string kernel_variant;  // as DeviceOptions::variant; "" chooses by the device
   std::string cache_dir;       // as DeviceOptions::cache_dir
+  std::string program_helper;  // as DeviceOptions::program_helper
   bool profile = false;        // times every launch, see Engine::profile
   bool whole_layers = true;    // runs layers in one launch where possible; the bits are the same
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/device/helper_program.hpp"
 #include "engine/worker/driver_guard.hpp"
 #include "engine/worker/engine_executor.hpp"
 #include "engine/worker/options.hpp"
@@ -73,6 +74,7 @@ int print_operations(const engine::EngineOptions& options, worker::DriverGuard& 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && argv[1] == engine::program_helper_flag) return engine::run_program_helper();
   CLI::App app("Runs a model on an OpenCL device and takes jobs from a broker.", program);
   set_up_help(app);
   app.set_version_flag("--version", software, "print the version");
@@ -101,8 +103,9 @@ int main(int argc, char** argv) {
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
-  const auto options = worker::engine_options(engine_flags);
+  auto options = worker::engine_options(engine_flags);
   if (!options) return worker::report(program, options.error());
+  options->program_helper = "/proc/self/exe";
   worker::DriverGuard guard(program, argv, {.device = options->device, .cores = options->cores});
   if (print_program) return print_operations(*options, guard);
   auto executor = make_executor(*options, engine_flags.step_limit_s);

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/core/device/context.hpp"
 #include "engine/core/device/cores.hpp"
 #include "engine/core/device/driver_cache.hpp"
 #include "engine/core/device/memory.hpp"
@@ -20,13 +21,12 @@ namespace millrace::engine {
 
 namespace {
 
-struct ReleaseContext {
-  void operator()(cl_context context) const { clReleaseContext(context); }
-};
-using OwnedContext = std::unique_ptr<_cl_context, ReleaseContext>;
 struct ReleaseQueue {
   void operator()(cl_command_queue queue) const { clReleaseCommandQueue(queue); }
 };
+
+// What a helper's context takes of an NVIDIA device, and as much again.
+constexpr std::uint64_t helper_bytes = std::uint64_t{1} << 30;
 
 // A write of more bytes waits for the device instead of copying.
 constexpr std::size_t largest_staged_write = std::size_t{8} << 20;
@@ -49,18 +49,6 @@ ProgramCache cache_for(const DeviceInfo& info, const std::string& folder) {
   return ProgramCache(is_pocl(info) ? std::string() : ProgramCache::default_folder());
 }
 
-// Creates a context, or retains the given one.
-Result<OwnedContext> context_for(cl_device_id device, const std::string& name, cl_context given) {
-  if (given != nullptr) {
-    MILLRACE_TRY(check_opencl(clRetainContext(given), "clRetainContext", name));
-    return OwnedContext(given);
-  }
-  cl_int error = CL_SUCCESS;
-  OwnedContext made(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
-  MILLRACE_TRY(check_opencl(error, "clCreateContext", name));
-  return made;
-}
-
 }  // namespace
 
 struct Device::State {
@@ -78,6 +66,7 @@ struct Device::State {
   std::vector<TimedLaunch> timed;
   std::optional<ProgramBuilds> builds;
   bool announcing = false;
+  std::uint32_t helpers = 0;  // most
 
   // Frees the staged writes that the device has done. The queue is in order, so the oldest is
   // first.
@@ -136,7 +125,9 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   const std::uint32_t build_threads = is_pocl(state->info) ? 1 : std::min(cores, 4u);
   state->builds.emplace(
       BuildTarget{state->context.get(), state->device, &state->info, &state->cache},
-      options.build_threads != 0 ? options.build_threads : build_threads);
+      options.build_threads != 0 ? options.build_threads : build_threads, options.program_helper);
+  const std::uint32_t helpers = state->info.compute_capability > 0 ? std::min(cores, 6u) : 0;
+  state->helpers = options.program_helpers != 0 ? options.program_helpers : helpers;
   log_info("device opened", {{"device", state->info.name},
                              {"platform", state->info.platform},
                              {"driver", state->info.driver},
@@ -208,6 +199,10 @@ Result<Program> Device::build(const ProgramSpec& spec) {
 
 Status Device::announce(const std::function<Status()>& prepare) {
   if (!state_->builds->ahead()) return {};
+  const std::uint64_t taken = std::min(state_->allocated_bytes, state_->info.global_bytes);
+  const std::uint64_t room = (state_->info.global_bytes - taken) / helper_bytes;
+  state_->builds->allow_helpers(
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(state_->helpers, room)));
   state_->announcing = true;
   Status done = prepare();
   state_->announcing = false;

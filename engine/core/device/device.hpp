@@ -57,6 +57,11 @@ struct DeviceOptions {
   std::uint32_t compute_units = 0;  // forces the number of groups; 0: as many as cores
   // Threads that build announced programs. 0: as many as pay off, which is one with PoCL.
   std::uint32_t build_threads = 0;
+  // Path of a program that compiles announced programs in processes of its own
+  // (helper_program.hpp); empty: none. And the most such processes; 0: as many as pay off, which is
+  // none but with NVIDIA's driver. They need the program cache, and room on the device.
+  std::string program_helper{};
+  std::uint32_t program_helpers = 0;
   // A Device of the same OpenCL device whose context this one uses; nullptr: a context of its own.
   // PoCL parses its library of built-in functions once a context, for half a second.
   const Device* shares_context_with = nullptr;

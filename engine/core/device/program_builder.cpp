@@ -119,8 +119,12 @@ Result<Handle<_cl_program>> completed(cl_context context, cl_device_id device,
 
 Result<ProgramSource> program_source(const BuildTarget& target, const ProgramSpec& spec) {
   MILLRACE_ASSIGN(std::string text, program_text(spec));
+  return source_of(target, spec, std::move(text));
+}
+
+ProgramSource source_of(const BuildTarget& target, ProgramSpec spec, std::string text) {
   const Hash128 key = key_of(*target.info, text, spec.completed);
-  return ProgramSource{spec, std::move(text), key};
+  return {std::move(spec), std::move(text), key};
 }
 
 Result<BuiltProgram> build_program(const BuildTarget& target, const ProgramSource& source) {

@@ -21,6 +21,8 @@ struct ProgramSource {
   std::string text;
   Hash128 key;  // of all that the binary depends on
 };
+// `text` is that of program_text(spec).
+ProgramSource source_of(const BuildTarget& target, ProgramSpec spec, std::string text);
 // Errors: program_text's (source_text.hpp).
 Result<ProgramSource> program_source(const BuildTarget& target, const ProgramSpec& spec);
 

@@ -1,13 +1,23 @@
 #include "engine/core/device/program_builds.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <utility>
+
+#include "engine/core/device/program_helper.hpp"
 
 namespace millrace::engine {
 
 ProgramBuilds::~ProgramBuilds() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
+}
+
+void ProgramBuilds::allow_helpers(std::uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  helpers_ = helper_.empty() || !target_.cache->on() ? 0 : count;
 }
 
 Status ProgramBuilds::begin(const ProgramSpec& spec) {
@@ -17,26 +27,34 @@ Status ProgramBuilds::begin(const ProgramSpec& spec) {
   if (!added) return {};
   Build& build = found->second;
   build.source = std::move(source);
-  if (spec.completed) {
-    waiting_.push_front(&build);
-  } else {
-    waiting_.push_back(&build);
-  }
-  if (working_ == most_threads_) return {};
-  ++working_;
-  threads_.emplace_back([this] { work(); });
+  const auto cost = [](const Build* of) {
+    return std::pair(of->source.spec.completed, of->source.text.size());
+  };
+  waiting_.insert(std::ranges::upper_bound(waiting_, cost(&build), std::greater(), cost), &build);
+  if (working_ == std::max(threads_alone_, helpers_)) return {};
+  threads_.emplace_back([this, number = working_++] { work(number); });
   return {};
 }
 
-void ProgramBuilds::work() {
+void ProgramBuilds::work(std::uint32_t number) {
+  std::unique_ptr<ProgramHelper> helper;
+  bool may_help = true;
   std::unique_lock lock(mutex_);
   while (!stopping_ && !waiting_.empty()) {
     Build& build = *waiting_.front();
     waiting_.pop_front();
     if (std::exchange(build.begun, true)) continue;
+    may_help = may_help && number < helpers_;
     lock.unlock();
+    bool helped = false;
+    if (may_help && !target_.cache->holds(build.source.key, build.source.spec.name)) {
+      if (!helper) helper = ProgramHelper::start(helper_, target_);
+      helped = helper && helper->build(build.source);
+      may_help = helper && !helper->lost();
+    }
     auto done = build_program(target_, build.source);
     lock.lock();
+    build.helped = helped;
     build.done = std::move(done);
     built_.notify_all();
   }
@@ -56,7 +74,7 @@ Result<Program> ProgramBuilds::give(const ProgramSpec& spec) {
   const auto found = builds_.find(source.key.hex());
   if (found == builds_.end()) {
     lock.unlock();
-    return count(build_program(target_, source));
+    return count(build_program(target_, source), false);
   }
   Build& build = found->second;
   if (!std::exchange(build.begun, true)) {
@@ -66,12 +84,13 @@ Result<Program> ProgramBuilds::give(const ProgramSpec& spec) {
     build.done = std::move(done);
   }
   built_.wait(lock, [&] { return build.done.has_value(); });
-  return count(*build.done);
+  return count(*build.done, build.helped);
 }
 
-Result<Program> ProgramBuilds::count(const Result<BuiltProgram>& built) {
+Result<Program> ProgramBuilds::count(const Result<BuiltProgram>& built, bool helped) {
   if (!built) return std::unexpected(built.error());
-  ++(built->cached ? times_.cached : times_.compiled);
+  ++(built->cached && !helped ? times_.cached : times_.compiled);
+  times_.by_helpers += helped ? 1 : 0;
   return built->program.share();
 }
 

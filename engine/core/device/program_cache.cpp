@@ -50,6 +50,10 @@ std::string ProgramCache::path_of(const Hash128& key, std::string_view name) con
   return folder_ + "/" + std::string(name) + "-" + key.hex() + ".bin";
 }
 
+bool ProgramCache::holds(const Hash128& key, std::string_view name) const {
+  return on() && posix_env()->exists(path_of(key, name)).value_or(false);
+}
+
 std::optional<std::string> ProgramCache::load(const Hash128& key, std::string_view name) const {
   if (folder_.empty()) return std::nullopt;
   const auto env = posix_env();

@@ -25,8 +25,11 @@ class ProgramCache {
  public:
   explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}  // "": no cache
   bool on() const { return !folder_.empty(); }
+  const std::string& folder() const { return folder_; }
   static std::string default_folder();  // "" if cache_home() is empty
 
+  // Whether there is a file for the program, damaged or not.
+  bool holds(const Hash128& key, std::string_view name) const;
   // The stored binary; nothing if there is none, or if it is damaged.
   std::optional<std::string> load(const Hash128& key, std::string_view name) const;
   void store(const Hash128& key, std::string_view name, std::string_view binary) const;

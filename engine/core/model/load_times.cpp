@@ -17,6 +17,7 @@ void LoadTimes::log() const {
                             {"reading_by_thread", rounded(weights.reading_seconds)},
                             {"packing_by_thread", rounded(weights.packing_seconds)},
                             {"programs_compiled", programs.compiled},
+                            {"compiled_by_helpers", programs.by_helpers},
                             {"programs_cached", programs.cached},
                             {"waiting_for_programs", rounded(programs.seconds)}});
 }

@@ -75,6 +75,7 @@ struct Model::State : ModelWeights {
 
 Status Model::State::announce_programs() {
   return device->announce([this]() -> Status {
+    if (options.other_programs) MILLRACE_TRY(options.other_programs());
     MILLRACE_TRY(build_operations());
     // Layers may share a launch on such a device; then most of the following would be in vain.
     if (options.whole_layers && device->has_addresses()) return {};

@@ -20,6 +20,7 @@
 // its contract; then nothing was enqueued. Thread safety: the device's owner thread.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,6 +59,8 @@ struct ModelOptions {
   bool whole_layers = true;
   KernelVariant variant{};                  // of the backend's kernels
   std::optional<kernels::Tuning> tuning{};  // replaces the device's row of the tuned table
+  // Builds programs that load() announces with its own (Device::announce), for use after it.
+  std::function<Status()> other_programs{};
 };
 
 struct ModelInfo {

@@ -21,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t most_piece_bytes = std::uint64_t{1} << 20;
+constexpr std::uint32_t most_threads = 64;  // more would wait for the host's memory
 // Pieces that the system reads from the disk before they are packed.
 constexpr std::size_t pieces_ahead = 64;
 
@@ -50,7 +51,7 @@ class PanelPipeline {
     const auto start = Clock::now();
     UploadTimes times;
     times.threads = static_cast<std::uint32_t>(
-        std::min<std::size_t>(std::max(1u, device_.host_cores()), pieces_.size()));
+        std::min<std::size_t>(std::clamp(device_.host_cores(), 1u, most_threads), pieces_.size()));
     for (const Piece& piece : pieces_) times.bytes += bytes_of(piece);
     if (!in_place_) MILLRACE_TRY(allocate_slots(2 * times.threads));
     for (std::size_t i = 0; i < pieces_ahead; ++i) read_ahead(i);

@@ -120,11 +120,9 @@ void SampleBatch::assign(std::span<const Sampled> rows) {
   }
 }
 
-Status Sampler::announce(Device& device) {
-  return device.announce([&]() -> Status {
-    MILLRACE_TRY(device.build(program_for(device, usual_row_items(device))));
-    return {};
-  });
+Status Sampler::prepare(Device& device) {
+  MILLRACE_TRY(device.build(program_for(device, usual_row_items(device))));
+  return {};
 }
 
 Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t vocabulary,

@@ -81,8 +81,8 @@ class SampleBatch {
 
 class Sampler {
  public:
-  // Announces the program of create(), with the usual number of work-items.
-  static Status announce(Device& device);
+  // Builds the program of create() with the usual number of work-items, to announce it.
+  static Status prepare(Device& device);
   // For `slots` ids and at most `rows` tasks in a step. `row_items` is the number of work-items
   // that share a row, a power of two; 0 chooses by the device. Results do not depend on it. More
   // than one needs the generic family.

@@ -1,7 +1,10 @@
 // Programs that are announced are built on other threads and are there when they are asked for.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/core/device/device.hpp"
@@ -10,6 +13,7 @@
 namespace millrace::engine {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::download;
 using testing::must;
 using testing::open_device;
@@ -80,6 +84,72 @@ TEST(AnnouncedPrograms, AreNoneWhereOneThreadBuilds) {
     ADD_FAILURE() << "nothing should be prepared";
     return {};
   }));
+}
+
+// Helpers fill the cache, from which programs are then built here.
+class ProgramHelpers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(program)) GTEST_SKIP() << "needs " << program;
+    fs::remove_all(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Builds some programs and a broken one; `helper` is what compiles them.
+  ProgramTimes build(const std::string& helper, std::uint64_t own_number) {
+    const auto device = open_device({.cache_dir = folder_.string(),
+                                     .build_threads = 3,
+                                     .program_helper = helper,
+                                     .program_helpers = 2});
+    const ProgramSpec broken{.name = "broken", .text = "__kernel void f() { nonsense }"};
+    std::vector<Kernel> kernels(count);
+    const auto prepare = [&]() -> Status {
+      for (std::uint32_t i = 0; i < count; ++i) {
+        MILLRACE_ASSIGN(const Program made,
+                        device->build(writes(static_cast<std::uint32_t>(own_number) + i)));
+        MILLRACE_ASSIGN(kernels[i], device->kernel(made, "f"));
+      }
+      return {};
+    };
+    must(device->announce([&]() -> Status {
+      MILLRACE_TRY(device->build(broken));
+      return prepare();
+    }));
+    const auto refused = device->build(broken);
+    EXPECT_TRUE(!refused && refused.error().message.contains("nonsense"));
+    must(prepare());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Buffer out = must(device->allocate_zeroed(4, "out"));
+      must(device->launch(kernels[i], {}, {out}));
+      EXPECT_EQ(download<std::uint32_t>(*device, out, 1)[0], own_number + i);
+    }
+    return device->program_times();
+  }
+
+  static constexpr std::uint32_t count = 8;
+  const std::string program = std::string(MILLRACE_BIN_DIR) + "/program_helper";
+  const fs::path folder_ =
+      fs::path(::testing::TempDir()) / ("millrace-helpers-" + std::to_string(::getpid()));
+};
+
+TEST_F(ProgramHelpers, CompileWhatIsNotInTheCache) {
+  const ProgramTimes first = build(program, 300);
+  EXPECT_EQ(first.compiled, count);
+  EXPECT_GT(first.by_helpers, 0u);
+  EXPECT_EQ(first.cached, 0u);
+  const ProgramTimes second = build(program, 300);
+  EXPECT_EQ(second.by_helpers, 0u);
+  EXPECT_EQ(second.cached, count);
+}
+
+// One that does not exist, and one that ends at once.
+TEST_F(ProgramHelpers, AreDoneWithoutWhereTheyFail) {
+  for (const auto& [helper, number] :
+       {std::pair("/no/such/program", 400), std::pair("/bin/false", 500)}) {
+    const ProgramTimes times = build(helper, static_cast<std::uint64_t>(number));
+    EXPECT_EQ(times.compiled, count) << helper;
+    EXPECT_EQ(times.by_helpers, 0u) << helper;
+  }
 }
 
 }  // namespace

@@ -4,13 +4,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "engine/core/gguf/half.hpp"
+#include "engine/core/gguf/metadata_writer.hpp"
 #include "engine/core/model/backend/backend.hpp"
 #include "engine/core/model/expert_weights.hpp"
 #include "engine/core/model/weights.hpp"
@@ -203,6 +211,53 @@ INSTANTIATE_TEST_SUITE_P(Cases, WeightUploadsTest,
                                   (std::get<1>(made.param) ? "Staged" : "InPlace") +
                                   std::to_string(std::get<2>(made.param));
                          });
+
+// Rows that are not finite. Both threads read before one of them fails; the one that waits fails
+// long after the other.
+class Damaged final : public RowSource {
+ public:
+  Damaged(const Damaged* const& other, bool waits) : other_(other), waits_(waits) {}
+  void read(std::uint64_t, std::span<std::byte> out) const override {
+    begun_ = true;
+    while (!other_->begun_ || (waits_ && !other_->done_)) std::this_thread::yield();
+    if (waits_) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::ranges::fill(out, std::byte{0xff});
+    done_ = true;
+  }
+
+ private:
+  const Damaged* const& other_;
+  const bool waits_;
+  mutable std::atomic<bool> begun_ = false, done_ = false;
+};
+
+TEST(WeightUploadsErrors, TheFirstDamageIsReportedWhoeverIsDoneFirst) {
+  for (const bool first_waits : {true, false}) {
+    const Damaged *first = nullptr, *second = nullptr;
+    auto first_rows = std::make_unique<Damaged>(second, first_waits);
+    auto second_rows = std::make_unique<Damaged>(first, !first_waits);
+    first = first_rows.get();
+    second = second_rows.get();
+    MetadataWriter metadata;
+    metadata.put("general.architecture", "llama");
+    ModelPieces pieces;
+    pieces.source = "damaged";
+    pieces.metadata = metadata.finish();
+    const std::vector<std::uint64_t> shape{columns, 32};
+    pieces.tensors.push_back({"first.weight", TensorType::f32, shape, {}, std::move(first_rows)});
+    pieces.tensors.push_back({"second.weight", TensorType::f32, shape, {}, std::move(second_rows)});
+    const GgufFile file = must(GgufFile::assemble(std::move(pieces)));
+    const auto device = open_device({.variant = "generic", .cores = 2});
+    const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), MathMode::fast));
+    WeightUploads uploads(*backend, file);
+    const auto parts = std::to_array<MatrixPart>({{"second", 32}, {"first", 32}});
+    const Projection both = must(load_projection(*backend, file, parts, columns, uploads));
+    const auto done = uploads.run();
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().message.find("\"first.weight\", row 0,"), std::string::npos)
+        << done.error().message;
+  }
+}
 
 // A device that refuses a write, here because it lies outside of the buffer.
 TEST(WeightUploadsErrors, AWriteThatFailsEndsTheLoad) {
