@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "engine/core/families/layer_tensors.hpp"
 #include "engine/core/gguf/dequantize.hpp"
@@ -13,11 +14,11 @@
 namespace millrace::engine {
 namespace {
 
-// Some panels of one tensor.
+// Some panels of a part, or of a pair.
 struct Piece {
-  const Tensor* tensor = nullptr;
+  PanelRows part;               // all of it
+  std::optional<PanelRows> up;  // then `part` is a gate, and they stand in turns
   std::uint32_t first_panel = 0, panels = 0;
-  float factor = 1.0f;  // of the tensor's products
 };
 
 struct Run {
@@ -28,33 +29,55 @@ struct Run {
 
 constexpr std::size_t upload_bytes = std::size_t{8} << 20;
 
-// Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Backend& backend, const Tensor& tensor, const MatrixPart& part, float factor,
-               std::uint32_t first_row, std::vector<Run>& runs) {
+// Appends panels to the runs; begins a new run if the format or the size requires it.
+void plan_runs(const Backend& backend, const Piece& all, std::uint32_t first_row,
+               std::vector<Run>& runs) {
+  const Tensor& tensor = all.part.tensor;
   const PanelFormat format = format_of(tensor.type);
   const std::uint64_t bytes =
       backend.panel_bytes(format, static_cast<std::uint32_t>(tensor.shape[0]));
   const std::uint64_t most_bytes = backend.target().device->info().max_allocation_bytes;
   const auto most =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_bytes / bytes, 1, 0x0fffffff));
-  const std::uint32_t panels = (part.rows + panel_rows - 1) / panel_rows;
-  const std::uint32_t first_panel = part.first_row / panel_rows;
-  for (std::uint32_t at = 0; at < panels;) {
+  for (std::uint32_t at = 0; at < all.panels;) {
     if (runs.empty() || runs.back().format != format || runs.back().panels == most) {
       runs.push_back({format, first_row + at * panel_rows, 0, {}});
     }
     Run& run = runs.back();
-    const std::uint32_t take = std::min(panels - at, most - run.panels);
-    run.pieces.push_back({&tensor, first_panel + at, take, factor});
+    const std::uint32_t take = std::min(all.panels - at, most - run.panels);
+    run.pieces.push_back({all.part, all.up, all.first_panel + at, take});
     run.panels += take;
     at += take;
   }
 }
 
+std::uint32_t panels_of(const PanelRows& part) {
+  return round_up(part.rows, panel_rows) / panel_rows;
+}
+
+// The rows of half a panel of a pair.
+PanelRows half_of(const PanelRows& part, std::uint32_t panel) {
+  constexpr std::uint32_t rows = panel_rows / 2;
+  const std::uint32_t first = std::min(part.rows, panel * rows);
+  return {part.tensor, part.first_row + first, std::min(rows, part.rows - first), part.factor};
+}
+
+// Packs panel `panel` of a piece.
+void pack(const Backend& backend, const PanelFormat& format, const Piece& piece,
+          std::uint32_t panel, std::span<std::byte> out) {
+  panel += piece.first_panel;
+  if (piece.up) {
+    return backend.pack_pair(format, half_of(piece.part, panel), half_of(*piece.up, panel), out);
+  }
+  const auto first = static_cast<std::uint32_t>(piece.part.first_row / panel_rows);
+  backend.pack(format, piece.part.tensor, first + panel, out, piece.part.factor);
+}
+
 Result<Buffer> upload(const Backend& backend, const Run& run, std::uint32_t columns) {
   Device& device = *backend.target().device;
   const std::uint64_t bytes = backend.panel_bytes(run.format, columns);
-  MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * run.panels, run.pieces[0].tensor->name));
+  MILLRACE_ASSIGN(Buffer buffer,
+                  device.allocate(bytes * run.panels, run.pieces[0].part.tensor.name));
   const auto at_once = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, upload_bytes / bytes));
   std::vector<std::byte> staging;
   std::uint64_t offset = 0;
@@ -63,8 +86,7 @@ Result<Buffer> upload(const Backend& backend, const Run& run, std::uint32_t colu
       const std::uint32_t count = std::min(at_once, piece.panels - done);
       staging.resize(count * bytes);
       for (std::uint32_t i = 0; i < count; ++i) {
-        backend.pack(run.format, *piece.tensor, piece.first_panel + done + i,
-                     std::span(staging).subspan(i * bytes, bytes), piece.factor);
+        pack(backend, run.format, piece, done + i, std::span(staging).subspan(i * bytes, bytes));
       }
       MILLRACE_TRY(device.write(buffer, offset, staging));
       offset += staging.size();
@@ -99,14 +121,33 @@ Status check_panels(const GgufFile& file, const MatrixPart& part) {
               "convert the model without joining its matrices");
 }
 
-}  // namespace
+// Whether the parts are a gate and an up that the backend pairs. Panels of two tables do not share
+// a panel.
+bool paired(const Backend& backend, std::span<const PanelRows> parts, std::uint32_t columns) {
+  if (parts.size() != 2 || parts[0].rows != parts[1].rows) return false;
+  const TensorType type = parts[0].tensor.type;
+  return type == parts[1].tensor.type && backend.pairs_gate(format_of(type), columns);
+}
 
-Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
-                                   std::span<const MatrixPart> parts, std::uint32_t columns) {
+// Puts the rows of a pair in turns.
+std::vector<float> in_turns(std::span<const float> rows) {
+  constexpr std::size_t turn = panel_rows / 2;
+  std::vector<float> out(rows.size());
+  for (std::size_t i = 0; i < rows.size() / 2; ++i) {
+    const std::size_t at = i / turn * panel_rows + i % turn;
+    out[at] = rows[i];
+    out[at + turn] = rows[rows.size() / 2 + i];
+  }
+  return out;
+}
+
+Result<Projection> load(const Backend& backend, const GgufFile& file,
+                        std::span<const MatrixPart> parts, std::uint32_t columns, bool may_pair) {
   Device& device = *backend.target().device;
   Projection out;
   out.columns = columns;
-  std::vector<Run> runs;
+  std::vector<PanelRows> all;
+  std::vector<std::uint32_t> first;  // row of each part
   std::vector<float> bias;
   bool has_bias = false;
   for (const MatrixPart& part : parts) {
@@ -117,10 +158,10 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     if (part.may_have_scale) {
       MILLRACE_ASSIGN(factors, packed_factors(file, *tensor));
     }
-    plan_runs(backend, *tensor, part, factors[0], out.rows, runs);
-    const std::uint32_t first_row = out.rows;
+    all.push_back({*tensor, part.first_row, part.rows, factors[0]});
+    first.push_back(out.rows);
     if (!part.continues) {
-      out.first.push_back(first_row);
+      out.first.push_back(first.back());
       out.tensors.push_back({std::string(tensor->name), tensor->type});
     }
     out.rows += round_up(part.rows, panel_rows);
@@ -128,8 +169,18 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     if (part.may_have_bias && file.find_tensor(part.name + ".bias") != nullptr) {
       MILLRACE_ASSIGN(const auto values,
                       read_vector(file, part.name + ".bias", rows_of_tensor(part)));
-      std::copy_n(values.begin() + part.first_row, part.rows, bias.begin() + first_row);
+      std::copy_n(values.begin() + part.first_row, part.rows, bias.begin() + first.back());
       has_bias = true;
+    }
+  }
+  out.paired = may_pair && paired(backend, all, columns);
+  std::vector<Run> runs;
+  if (out.paired) {
+    plan_runs(backend, {all[0], all[1], 0, out.rows / panel_rows}, 0, runs);
+    bias = in_turns(bias);
+  } else {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      plan_runs(backend, {all[i], {}, 0, panels_of(all[i])}, first[i], runs);
     }
   }
   for (const Run& run : runs) {
@@ -141,6 +192,18 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     MILLRACE_TRY(device.write(out.bias, 0, std::as_bytes(std::span(bias))));
   }
   return out;
+}
+
+}  // namespace
+
+Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
+                                   std::span<const MatrixPart> parts, std::uint32_t columns) {
+  return load(backend, file, parts, columns, false);
+}
+
+Result<Projection> load_gate_up(const Backend& backend, const GgufFile& file,
+                                std::span<const MatrixPart> parts, std::uint32_t columns) {
+  return load(backend, file, parts, columns, true);
 }
 
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
@@ -191,11 +254,9 @@ class LayerLoader {
     MILLRACE_ASSIGN(out.dense_post_norm, norm(norms.dense_post));
     MILLRACE_ASSIGN(out.experts_norm, norm(norms.experts));
     MILLRACE_ASSIGN(out.experts_post_norm, norm(norms.experts_post));
-    if (has_gate(layer_.feed_forward.gate)) {
-      MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
-    } else {
-      MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_up"}));
-    }
+    std::vector<std::string_view> gate_up{"ffn_up"};
+    if (has_gate(layer_.feed_forward.gate)) gate_up.insert(gate_up.begin(), "ffn_gate");
+    MILLRACE_ASSIGN(out.gate_up, stacked(gate_up, load_gate_up));
     MILLRACE_ASSIGN(out.down, stacked({"ffn_down"}));
     return out;
   }
@@ -295,7 +356,8 @@ class LayerLoader {
     return load_projection(backend_, file_, queries, width_);
   }
   // Loads matrices over one input as one projection.
-  Result<Projection> stacked(const std::vector<std::string_view>& names) const {
+  Result<Projection> stacked(const std::vector<std::string_view>& names,
+                             decltype(load_projection)& loads = load_projection) const {
     std::vector<MatrixPart> parts;
     std::uint32_t columns = 0;
     for (const std::string_view name : names) {
@@ -306,7 +368,7 @@ class LayerLoader {
                        .tensor_rows = matrix.tensor_rows});
       columns = matrix.columns;
     }
-    return load_projection(backend_, file_, parts, columns);
+    return loads(backend_, file_, parts, columns);
   }
 
   const Backend& backend_;

@@ -39,8 +39,8 @@ struct BlockPlaces {
 };
 
 // Packs a row of halves in the order of lanes.
-void pack_halves(const PanelLayout& layout, const std::byte* row, std::uint32_t lane,
-                 std::byte* codes) {
+void pack_half_row(const PanelLayout& layout, const std::byte* row, std::uint32_t lane,
+                   std::byte* codes) {
   constexpr std::uint32_t together = 4;  // places
   for (std::uint32_t k = 0; k < layout.columns; ++k) {
     const std::uint32_t place = layout.place_of(k % block_columns);
@@ -184,34 +184,50 @@ class RowPacker {
   std::byte* const codes_;
 };
 
+// Packs rows of a tensor into a panel that is zero, from its row `lane` on.
+void pack_rows(const PanelLayout& layout, const PanelRows& from, std::uint32_t first_lane,
+               std::span<std::byte> out) {
+  if (from.rows == 0) return;
+  const Tensor& tensor = from.tensor;
+  std::byte* const codes = out.data() + layout.codes_at();
+  const std::uint64_t row_bytes = tensor.row_bytes();
+  std::vector<std::byte> scratch;
+  const std::byte* const all = tensor.read(from.first_row, from.rows, scratch).data();
+  const QuantTraits* const quantized = find_quant_traits(tensor.type);
+  if (layout.format.levels) {
+    pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
+  }
+  for (std::uint32_t i = 0; i < from.rows; ++i) {
+    const std::byte* const row = all + i * row_bytes;
+    const std::uint32_t lane = first_lane + i;
+    if (quantized != nullptr) {
+      RowPacker(layout, from.factor, lane, out.data()).pack(*quantized, row, layout.columns);
+    } else if (layout.format.codes == Codes::f32) {
+      pack_plain<4>(row, layout.columns, lane, codes);
+    } else if (layout.lanes) {
+      pack_half_row(layout, row, lane, codes);
+    } else {
+      pack_plain<2>(row, layout.columns, lane, codes);
+    }
+  }
+}
+
 }  // namespace
 
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
                 std::span<std::byte> out, float factor) {
   std::ranges::fill(out, std::byte{0});
-  std::byte* const codes = out.data() + layout.codes_at();
   const std::uint64_t first = std::uint64_t{panel} * panel_rows;
   const auto rows =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(panel_rows, tensor.rows() - first));
-  const std::uint64_t row_bytes = tensor.row_bytes();
-  std::vector<std::byte> scratch;
-  const std::byte* const all = tensor.read(first, rows, scratch).data();
-  const QuantTraits* const quantized = find_quant_traits(tensor.type);
-  if (layout.format.levels) {
-    pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
-  }
-  for (std::uint32_t lane = 0; lane < rows; ++lane) {
-    const std::byte* const row = all + lane * row_bytes;
-    if (quantized != nullptr) {
-      RowPacker(layout, factor, lane, out.data()).pack(*quantized, row, layout.columns);
-    } else if (layout.format.codes == Codes::f32) {
-      pack_plain<4>(row, layout.columns, lane, codes);
-    } else if (layout.lanes) {
-      pack_halves(layout, row, lane, codes);
-    } else {
-      pack_plain<2>(row, layout.columns, lane, codes);
-    }
-  }
+  pack_rows(layout, {tensor, first, rows, factor}, 0, out);
+}
+
+void pack_pair(const PanelLayout& layout, const PanelRows& upper, const PanelRows& lower,
+               std::span<std::byte> out) {
+  std::ranges::fill(out, std::byte{0});
+  pack_rows(layout, upper, 0, out);
+  pack_rows(layout, lower, panel_rows / 2, out);
 }
 
 }  // namespace millrace::engine

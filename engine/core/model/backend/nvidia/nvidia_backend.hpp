@@ -1,8 +1,9 @@
 #pragma once
 // The family of NVIDIA GPUs since compute capability 8.0: in math fast, products of matrices run on
-// the matrix unit over halves (kernels/matmul/half_nvidia.cl), and attention over plain halves has
-// a kernel of its own (kernels/attention/nvidia.cl); the rest is generic. On other
-// devices, where tests force it, plain arithmetic stands for the unit's instruction.
+// the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up end in their
+// activation, and attention over plain halves has a kernel of its own
+// (kernels/attention/nvidia.cl); the rest is generic. On other devices, where tests force it, plain
+// arithmetic stands for the unit's instruction.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,6 +33,9 @@ class NvidiaBackend final : public GenericBackend {
   // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
   // whole blocks.
   Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
+  // Gate and up in turns, of all types but floats.
+  bool pairs_gate(const PanelFormat& format, std::uint32_t columns) const override;
+  Result<Forms> gated(const GatedCall& call) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
   // None; its text also says how products run.
   Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
@@ -52,6 +56,8 @@ class NvidiaBackend final : public GenericBackend {
   const WarpShape& shape_for(const PanelFormat& format, std::uint32_t panels,
                              std::uint32_t columns) const;
   Status prepare(const PanelLayout& layout, const WarpShape& shape);
+  // The mode is that of the kernels (kernels/matmul/mode.h).
+  Status multiply(const ProductCall& call, const WeightRun& run, std::uint32_t mode);
 
   std::map<UnitKey, Kernel> unit_products_;
   WideProducts wide_;
