@@ -32,9 +32,9 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Returns the assembler text of a program's last kernel, which multiplies, or what the compiler
-// says.
-std::string compile(const ProgramSpec& spec, const std::string& processor) {
+// Returns the assembler text of a program's last kernel, or what the compiler says.
+std::string compile(const ProgramSpec& spec, const std::string& processor,
+                    const std::string& kernel = "matmul") {
   const fs::path folder = fs::temp_directory_path() / ("nvidia-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   const fs::path source = folder / "program.cl", out = folder / "program.ptx";
@@ -49,7 +49,7 @@ std::string compile(const ProgramSpec& spec, const std::string& processor) {
   const std::string text = done ? read(out) : "error: " + read(folder / "errors");
   fs::remove_all(folder);
   // The functions that the kernel calls are inlined; the compiler leaves copies before it.
-  const std::size_t entry = text.rfind(".entry matmul");
+  const std::size_t entry = text.rfind(".entry " + kernel);
   return entry == text.npos ? text : text.substr(entry);
 }
 
@@ -113,6 +113,24 @@ TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
       EXPECT_NE(text.find(instruction), text.npos) << text.substr(0, 2000);
       EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
     }
+  }
+}
+
+// A row stays in registers, and comes and goes in whole vectors.
+TEST(NvidiaSource, NormsKeepTheirRowsInRegisters) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const std::uint64_t vectors : {72u, 512u, 2048u}) {
+    SCOPED_TRACE(std::to_string(vectors) + " vectors");
+    ProgramSpec spec{.name = "norm", .sources = {"norm/nvidia.cl"}, .defines = {}};
+    for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
+             {"VECTORS", vectors}, {"ITEMS", 256}, {"MATRIX_UNIT", 1}}) {
+      spec.defines.push_back(define(name, value));
+    }
+    const std::string text = compile(spec, "sm_80", "rms_norm");
+    EXPECT_NE(text.find("shfl.sync.bfly.b32"), text.npos) << text.substr(0, 2000);
+    EXPECT_NE(text.find("ld.global.v4.f32"), text.npos) << text.substr(0, 2000);
+    EXPECT_NE(text.find("st.global.v4.u32"), text.npos);
+    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
   }
 }
 

@@ -65,6 +65,17 @@ struct GatedCall {
   std::uint32_t tokens = 0;
 };
 
+// The norm of x's rows (kernels/norm/rms.cl), wanted in `forms`; with `gather`, only of the rows
+// that the step's outputs name.
+struct NormCall {
+  const Buffer &x, &weight;
+  const Activation& out;
+  Forms forms{};
+  const StepTable& step;
+  const Buffer& step_words;
+  bool gather = false;
+};
+
 // A layer's attention in a step. qkv has the rows of the layer's AttentionKind; `rope` is the table
 // of its rope.
 struct AttentionCall {
@@ -151,6 +162,11 @@ class Backend {
   // matrix and gate in one launch, none. Nothing is enqueued in the second case, which a paired
   // matrix excludes.
   virtual Result<Forms> gated(const GatedCall& call) = 0;
+
+  // Compiles what norm() launches, if it launches anything.
+  virtual Status prepare_norm() { return {}; }
+  // Returns the forms that it wrote: all of call.forms or, as the default does, none.
+  virtual Result<Forms> norm(const NormCall& /*call*/) { return Forms{}; }
 
   // Appends to a step what attention reads besides the lists that all families share. Call this
   // once for each step, before its words are written to the device. The default appends nothing.

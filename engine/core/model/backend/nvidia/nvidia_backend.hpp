@@ -1,9 +1,9 @@
 #pragma once
 // The family of NVIDIA GPUs since compute capability 8.0: in math fast, products of matrices run on
 // the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up end in their
-// activation, and attention over plain halves has a kernel of its own
-// (kernels/attention/nvidia.cl); the rest is generic. On other devices, where tests force it, plain
-// arithmetic stands for the unit's instruction.
+// activation, and norms (kernels/norm/nvidia.cl) and, in both modes, attention over plain halves
+// (kernels/attention/nvidia.cl) have kernels of their own; the rest is generic. On other devices,
+// where tests force it, plain arithmetic stands for the instructions of these GPUs.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,6 +36,9 @@ class NvidiaBackend final : public GenericBackend {
   // Gate and up in turns, of all types but floats.
   bool pairs_gate(const PanelFormat& format, std::uint32_t columns) const override;
   Result<Forms> gated(const GatedCall& call) override;
+  // In math fast, in a kernel of its own.
+  Status prepare_norm() override;
+  Result<Forms> norm(const NormCall& call) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
   // None; its text also says how products run.
   Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
@@ -61,6 +64,7 @@ class NvidiaBackend final : public GenericBackend {
 
   std::map<UnitKey, Kernel> unit_products_;
   WideProducts wide_;
+  Kernel norm_;
 };
 
 }  // namespace millrace::engine
