@@ -13,3 +13,19 @@
 
 // Work-items of a group of the generic family (generic.cl).
 #define ATTENTION_ITEMS 64
+
+// Attention on the matrix unit of NVIDIA GPUs (nvidia.cl): the rows of a warp, the keys of a block,
+// and the local memory of a group in vectors of 16 bytes.
+#define MATRIX_ROWS 16
+#define MATRIX_BLOCK 32
+#define MATRIX_KEY_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8))
+#define MATRIX_VALUE_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8 + 1))
+// Queries that registers do not hold, and the sums of the segments before, where a group goes on
+// from one to the next.
+#define MATRIX_QUERY_VECTORS(head_dim) ((head_dim) > 128 ? 2 * (head_dim) : 0)
+#define MATRIX_TOTAL_VECTORS(head_dim, warps) ((warps) > 1 ? 4 * (head_dim) : 0)
+#define MATRIX_LOCAL_VECTORS(head_dim, warps)                            \
+  (2 * (MATRIX_KEY_VECTORS(head_dim) + MATRIX_VALUE_VECTORS(head_dim)) + \
+   (warps) * (MATRIX_QUERY_VECTORS(head_dim) + MATRIX_TOTAL_VECTORS(head_dim, warps)))
+// The floats of a row's result in one segment: its sums, m, l, and two that are not used.
+#define MATRIX_PARTIAL_FLOATS(head_dim) ((head_dim) + 4)
