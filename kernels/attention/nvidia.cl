@@ -15,12 +15,12 @@
 //     s_j  = sum over channels of half(q * u) * k_j, by the unit, chunks of 16 channels ascending
 //            from 0; minus infinity for a key that the query does not see
 //   in a segment of 256 keys (generic.cl), blocks of 32 at absolute positions come in order. m is
-//   the largest s_j so far, and f = 2^(m before - m) at each block:
-//     w_j  = 2^(s_j - m + 14)
+//   the largest s_j so far, less 11, and f = 2^(m before - m) at each block:
+//     w_j  = 2^(s_j - m)
 //     l    = l * f, plus the sum of half(w_j); a = a * f, plus the sum of half(w_j) * v_j: by the
 //            unit, pages of 16 keys ascending
 //   segments are merged left to right as in generic.cl, with 2^x (mr_power) in place of mr_exp.
-// Weights reach up to 2^14, so that those far below the largest are still normal halves; the
+// Weights reach up to 2^11, so that those far below the largest are still normal halves; the
 // factor cancels. A block of which a query sees nothing changes nothing of its own: f is 1, and its
 // weights are 0. So a tile may hold queries that see different keys.
 //
@@ -28,15 +28,17 @@
 // of 11 bits in each. A query beyond the halves (65504 / u) makes its own output NaN or infinite.
 // NaN among the values of a sequence reaches the rows of one tile, which are of that sequence.
 //
-// A warp has 16 rows: WARP_TOKENS tokens times GROUP query heads. The warps of a group have
-// neighbouring tokens of one sequence, and share its keys and values, which come to local memory
-// in a ring of two blocks each. A group goes through the segments of its unit; if these are not all
-// of the tile's, the group that is done last folds the results of all.
+// A warp has 16 rows: WARP_TOKENS tokens times GROUP query heads. Keys and values come to local
+// memory in a ring of two blocks each. With SHARED_ROWS 0 the warps of a group have neighbouring
+// tokens of one sequence, and share its blocks; the group goes through the segments of its unit.
+// With 1 the unit is one segment, and all warps have the same rows (blocks.cl); each makes the
+// weights of all keys anew. If a unit does not have all segments of its tile, the group that is
+// done last folds the results of all.
 // Limit: few tokens a sequence: memory; prompts: the unit, and reads of local memory, an operand
 // for two instructions.
 //
-// Defines besides those of generic.cl: GROUP_WARPS, HEAD_SETS (heads.cl), so that GROUP is at most
-// 16.
+// Defines besides those of generic.cl: GROUP_WARPS, which is 4 with SHARED_ROWS 1; HEAD_SETS
+// (heads.cl), so that GROUP is at most 16.
 #include "attention/blocks.cl"
 #include "attention/results.cl"
 #include "attention/shape.cl"
@@ -50,49 +52,79 @@
 #include "matmul/mma.cl"
 #include "step/table.cl"
 
-#define GOES_ON (GROUP_WARPS > 1)  // from one segment to the next
+#define GOES_ON (!SHARED_ROWS)  // from one segment to the next
 
-__kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1))) void attention(
-    __global const float* qkv, __global const float* sinks, __global const uchar* kv,
-    __global const uint* step, __global float* out, __global ushort* codes,
-    __global float* partials, volatile __global uint* counters, uint units, uint tables,
-    uint qkv_stride, uint out_stride, uint code_stride, float scale) {
+// What a group works on.
+typedef struct {
+  MatrixUnit unit;
+  Source source;
+  __global const uint* table;
+  uint begin, end;  // blocks
+  uint set, segment;  // of heads; the tile's first
+} Work;
+
+MR_GROUP_INLINE void mr_begin_work(Work* own, __global const uchar* kv, __global const uint* step,
+                                   uint units, __local uint* pages, uint item) {
+  own->unit = *mr_matrix_unit(step, units, (uint)get_group_id(1));
+  const MatrixUnit* unit = &own->unit;
+  own->set = (uint)get_group_id(0);
+  own->table = step + unit->table;
+  const uint kv_head = own->set / (HEAD_SETS / KV_HEADS);
+  const uint last = unit->position + unit->tokens - 1, seen = mr_first_seen(unit->position);
+  own->source.kv = kv;
+  own->source.pages = pages;
+  own->source.first_page = seen / PAGE_TOKENS;
+  own->source.last_page = last / PAGE_TOKENS;
+  own->source.last = last;
+  own->source.keys_at = (uint)mr_keys_at(0, kv_head);
+  own->source.values_at = (uint)mr_values_at(0, kv_head);
+  own->begin = max(unit->first * SEGMENT_BLOCKS, seen / MATRIX_BLOCK);
+  own->end = min((unit->first + unit->count) * SEGMENT_BLOCKS, last / MATRIX_BLOCK + 1);
+  own->segment = seen / SEGMENT_TOKENS;
+  for (uint i = item; i < KEPT_PAGES; i += GROUP_ITEMS) {
+    const uint page = unit->first * SEGMENT_PAGES + i;
+    const int exists = page >= own->source.first_page && page <= own->source.last_page;
+    pages[page % KEPT_PAGES] = exists ? own->table[page] : 0;
+  }
+  MR_GROUP_BARRIER();
+}
+
+__kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1)))
+void attention(__global const float* qkv, __global const float* sinks, __global const uchar* kv,
+               __global const uint* step, __global float* out, __global ushort* codes,
+               __global float* partials, volatile __global uint* counters, uint units,
+               uint qkv_stride, uint out_stride, uint code_stride, float scale) {
   MR_MMA_MEMORY
   MR_QUAD_MEMORY
   __local uint4 keys[2 * MATRIX_KEY_VECTORS(HEAD_DIM)];
   __local uint4 values[2 * MATRIX_VALUE_VECTORS(HEAD_DIM)];
   __local uint pages[KEPT_PAGES], arrived[1];
+#if LOCAL_QUERIES
+  __local uint4 query_memory[(SHARED_ROWS ? 1 : GROUP_WARPS) * CHUNKS * 32];
+#endif
+#if SHARED_ROWS
+  __local float4 score_memory[KEY_TILES * 32];
+#endif
+#if GOES_ON
+  __local float total_memory[GROUP_WARPS * 32 * 2 * CHUNKS * 4];
+#endif
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1), t = lane % 4;
-  const uint item = warp * 32 + lane, set = (uint)get_group_id(0);
-  const uint kv_head = set / (HEAD_SETS / KV_HEADS);
-  __global const MatrixUnit* unit = mr_matrix_unit(step, units, (uint)get_group_id(1));
+  const uint item = warp * 32 + lane;
+  // The warp's rows are those of the tile's warp tile_warp, its chunks of channels begin here.
+  const uint tile_warp = SHARED_ROWS ? 0 : warp, chunk = SHARED_ROWS ? warp * OWN_CHUNKS : 0;
+  Work work;
+  mr_begin_work(&work, kv, step, units, pages, item);
+  const MatrixUnit* unit = &work.unit;
+  mr_copy_keys(keys, &work.source, work.begin, item);
+  MR_COPIES_BEGUN();
+  mr_copy_values(values, &work.source, work.begin, item);
+  MR_COPIES_BEGUN();
+  if (work.begin + 1 < work.end) {
+    mr_copy_keys(keys + MATRIX_KEY_VECTORS(HEAD_DIM), &work.source, work.begin + 1, item);
+  }
+  MR_COPIES_BEGUN();
   Rows own;
-  mr_rows_of(&own, unit, set, warp, lane);
-  const uint last = unit->position + unit->tokens - 1, seen = mr_first_seen(unit->position);
-  const Source source = {kv,
-                         pages,
-                         seen / PAGE_TOKENS,
-                         last / PAGE_TOKENS,
-                         last,
-                         (uint)mr_keys_at(0, kv_head),
-                         (uint)mr_values_at(0, kv_head)};
-  __global const uint* table = mr_page_table(step, tables, unit->token);
-  const uint begin = max(unit->first * SEGMENT_BLOCKS, seen / MATRIX_BLOCK);
-  const uint end = min((unit->first + unit->count) * SEGMENT_BLOCKS, last / MATRIX_BLOCK + 1);
-  for (uint i = item; i < KEPT_PAGES; i += GROUP_ITEMS) {
-    const uint page = unit->first * SEGMENT_PAGES + i;
-    const int exists = page >= source.first_page && page <= source.last_page;
-    pages[page % KEPT_PAGES] = exists ? table[page] : 0;
-  }
-  MR_GROUP_BARRIER();
-  mr_copy_keys(keys, &source, begin, item);
-  MR_COPIES_BEGUN();
-  mr_copy_values(values, &source, begin, item);
-  MR_COPIES_BEGUN();
-  if (begin + 1 < end) {
-    mr_copy_keys(keys + MATRIX_KEY_VECTORS(HEAD_DIM), &source, begin + 1, item);
-  }
-  MR_COPIES_BEGUN();
+  mr_rows_of(&own, unit, work.set, tile_warp, lane);
   __global const float* query[2];
   MR_EACH(r, 2) {
     query[r] = qkv + (size_t)own.token[r] * qkv_stride + own.head[r] * HEAD_DIM;
@@ -101,98 +133,109 @@ __kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1))) void attentio
   scale = scale * MR_LOG2_E;
 #endif
 #if LOCAL_QUERIES
-  __local uint4 query_memory[GROUP_WARPS * CHUNKS * 32];
-  __local uint4* q = query_memory + warp * (CHUNKS * 32);
-  for (uint c = 0; c < CHUNKS; ++c) q[c * 32 + lane] = mr_query(query, own.exists, c, t, scale);
+  __local uint4* q = query_memory + tile_warp * (CHUNKS * 32);
+  for (uint c = SHARED_ROWS ? warp : 0; c < CHUNKS; c += SHARED_ROWS ? GROUP_WARPS : 1) {
+    uint words[4];
+    mr_load_query(words, query, own.exists, c, t, scale);
+    q[c * 32 + lane] = (uint4)(words[0], words[1], words[2], words[3]);
+  }
 #else
   uint q[CHUNKS][4];
-  MR_UNIT_EACH(c, CHUNKS) {
-    const uint4 words = mr_query(query, own.exists, c, t, scale);
-    q[c][0] = words.x;
-    q[c][1] = words.y;
-    q[c][2] = words.z;
-    q[c][3] = words.w;
-  }
+  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], query, own.exists, c, t, scale);
 #endif
 #if GOES_ON
-  __local float total_memory[GROUP_WARPS * 32 * 2 * CHUNKS * 4];
   Before before;
   before.a = total_memory + warp * (32 * 2 * CHUNKS * 4) + lane;
 #endif
-  float a[2 * CHUNKS][4], l[4], m[2];
-  _Pragma("unroll 1") for (uint block = begin; block < end; ++block) {
-    if (block == begin || block % SEGMENT_BLOCKS == 0) {
-      MR_UNIT_EACH(n, 2 * CHUNKS) MR_EACH(i, 4) a[n][i] = 0.0f;
+  float a[2 * OWN_CHUNKS][4], l[4], m[2];
+  _Pragma("unroll 1") for (uint block = work.begin; block < work.end; ++block) {
+    if (block == work.begin || block % SEGMENT_BLOCKS == 0) {
+      MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) a[n][i] = 0.0f;
       MR_EACH(i, 4) l[i] = 0.0f;
       MR_EACH(r, 2) m[r] = -INFINITY;
     }
-    const uint odd = (block - begin) % 2;
+    const uint odd = (block - work.begin) % 2;
     __local uint4* block_keys = keys + odd * MATRIX_KEY_VECTORS(HEAD_DIM);
     __local uint4* block_values = values + odd * MATRIX_VALUE_VECTORS(HEAD_DIM);
 #if GOES_ON
     const uint next_page = (block / SEGMENT_BLOCKS + 1) * SEGMENT_PAGES;
     uint next = 0;
-    if (block % SEGMENT_BLOCKS == 0 && next_page + item <= source.last_page) {
-      next = table[next_page + item];
+    if (block % SEGMENT_BLOCKS == 0 && next_page + item <= work.source.last_page) {
+      next = work.table[next_page + item];
     }
 #endif
     // The keys have arrived, and all have left the values before.
     MR_WAIT_FOR_COPIES(2);
     MR_GROUP_BARRIER();
-    if (block + 1 < end) {
-      mr_copy_values(values + (1 - odd) * MATRIX_VALUE_VECTORS(HEAD_DIM), &source, block + 1, item);
+    if (block + 1 < work.end) {
+      mr_copy_values(values + (1 - odd) * MATRIX_VALUE_VECTORS(HEAD_DIM), &work.source, block + 1,
+                     item);
     }
     MR_COPIES_BEGUN();
     const uint first = block * MATRIX_BLOCK;
     const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + MATRIX_BLOCK);
     float s[KEY_TILES][4];
+#if SHARED_ROWS
+    mr_scores(s[0], q, block_keys, warp, lane MR_MMA_ARGUMENT);
+    score_memory[item] = (float4)(s[0][0], s[0][1], s[0][2], s[0][3]);
+#else
     if (sees) mr_scores(s, q, block_keys, lane MR_MMA_ARGUMENT);
+#endif
     // The values have arrived, and all have left the keys.
     MR_WAIT_FOR_COPIES(2);
     MR_GROUP_BARRIER();
-    if (block + 2 < end) mr_copy_keys(block_keys, &source, block + 2, item);
+    if (block + 2 < work.end) mr_copy_keys(block_keys, &work.source, block + 2, item);
     MR_COPIES_BEGUN();
+#if SHARED_ROWS
+    MR_UNIT_EACH(n, KEY_TILES) {
+      const float4 of = score_memory[n * 32 + lane];
+      s[n][0] = of.x;
+      s[n][1] = of.y;
+      s[n][2] = of.z;
+      s[n][3] = of.w;
+    }
+#endif
     if (sees) {
       uint w[BLOCK_PAGES][4];
       mr_mask(s, &own, block, t);
       mr_weights(w, s, m, l, a MR_QUAD_ARGUMENT);
-      mr_add_block(a, l, w, block_values, lane MR_MMA_ARGUMENT);
+      mr_add_block(a, l, w, block_values, chunk, lane MR_MMA_ARGUMENT);
     }
 #if GOES_ON
     // Those of the segment after the next take the place of those of the segment before.
-    if (block % SEGMENT_BLOCKS == 0 && block != begin && item < SEGMENT_PAGES) {
+    if (block % SEGMENT_BLOCKS == 0 && block != work.begin && item < SEGMENT_PAGES) {
       pages[(next_page + item) % KEPT_PAGES] = next;
     }
 #endif
     const uint segment = block / SEGMENT_BLOCKS;
-    const int ends = block % SEGMENT_BLOCKS == SEGMENT_BLOCKS - 1 || block + 1 == end;
+    const int ends = block % SEGMENT_BLOCKS == SEGMENT_BLOCKS - 1 || block + 1 == work.end;
     if (ends && unit->parts > 0) {
       MR_EACH(r, 2) {
         if (own.exists[r]) {
-          mr_put_partial(
-              mr_partial(partials, unit, set, segment - seen / SEGMENT_TOKENS, own.row[r]), a, l, m,
-              r, t);
+          __global float* record =
+              mr_partial(partials, unit, work.set, segment - work.segment, own.row[r]);
+          mr_put_partial(record, a, l, m, r, chunk, t);
         }
       }
     }
 #if GOES_ON
     if (ends && unit->parts == 0) {
       if (segment > unit->first) mr_fold_before(&before, a, l, m);
-      if (block + 1 < end) mr_keep(&before, a, l, m);
+      if (block + 1 < work.end) mr_keep(&before, a, l, m);
     }
 #endif
   }
   const Outputs outputs = {out, codes, out_stride, code_stride};
   if (unit->parts > 0) {
-    __global volatile uint* counter = counters + unit->counter * HEAD_SETS + set;
+    __global volatile uint* counter = counters + unit->counter * HEAD_SETS + work.set;
     MR_PUBLISH();
     MR_GROUP_BARRIER();
     if (item == 0) arrived[0] = atomic_inc(counter);
     MR_GROUP_BARRIER();
     if (arrived[0] + 1 == unit->parts) {
       MR_PUBLISH();
-      mr_fold_tile(partials, unit, set, last / SEGMENT_TOKENS - seen / SEGMENT_TOKENS + 1, sinks,
-                   &outputs, item);
+      mr_fold_tile(partials, unit, work.set, work.source.last / SEGMENT_TOKENS - work.segment + 1,
+                   sinks, &outputs, item);
       if (item == 0) *counter = 0;
     }
   } else {
@@ -200,8 +243,9 @@ __kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1))) void attentio
       if (own.exists[r]) {
         const Output to = mr_output_of(&outputs, own.token[r], own.head[r],
                                        mr_inverse(m[r], l[2 * r], sinks, own.head[r]));
-        MR_UNIT_EACH(n, 2 * CHUNKS) {
-          mr_put_output(&to, 8 * n + 2 * t, a[n][2 * r], a[n][2 * r + 1]);
+        MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
+          const uint at = 2 * chunk + n;
+          if (MR_EXISTING(at)) mr_put_output(&to, 8 * at + 2 * t, a[n][2 * r], a[n][2 * r + 1]);
         }
       }
     }

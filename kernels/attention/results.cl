@@ -36,7 +36,7 @@ static inline float mr_inverse(float top, float l, __global const float* sinks, 
 #if SINKS
   const float sink = sinks[head] * MR_LOG2_E;
   const float2 f = mr_factors(&top, sink);
-  return f.x * mr_recip(fma(l, f.x, f.y * WEIGHT_TOP));
+  return f.x * mr_recip(fma(l, f.x, f.y));
 #else
   return mr_recip(l);
 #endif
@@ -75,7 +75,7 @@ static inline Output mr_output_of(const Outputs* all, uint token, uint head, flo
 
 // The partial result of a tile's row in one of the tile's segments.
 MR_GROUP_INLINE __global float* mr_partial(__global float* partials,
-                                           __global const MatrixUnit* unit, uint set, uint segment,
+                                           const MatrixUnit* unit, uint set, uint segment,
                                            uint row) {
   const uint rows = unit->tokens * GROUP;
   const size_t index = (size_t)(unit->partial + segment * rows + row) * HEAD_SETS + set;
@@ -83,7 +83,7 @@ MR_GROUP_INLINE __global float* mr_partial(__global float* partials,
 }
 
 // Folds the partial results of a tile's segments, and writes its outputs.
-MR_GROUP_INLINE void mr_fold_tile(__global float* partials, __global const MatrixUnit* unit,
+MR_GROUP_INLINE void mr_fold_tile(__global float* partials, const MatrixUnit* unit,
                                   uint set, uint segments, __global const float* sinks,
                                   const Outputs* outputs, uint item) {
   const uint rows = unit->tokens * GROUP;
@@ -107,13 +107,19 @@ MR_GROUP_INLINE void mr_fold_tile(__global float* partials, __global const Matri
   }
 }
 
-// Keeps row r of a lane as a partial result.
-MR_GROUP_INLINE void mr_put_partial(__global float* record, float a[2 * CHUNKS][4], const float* l,
-                                    const float* m, uint r, uint t) {
-  MR_UNIT_EACH(n, 2 * CHUNKS) {
-    *(__global float2*)(record + 8 * n + 2 * t) = (float2)(a[n][2 * r], a[n][2 * r + 1]);
+// Whether a lane's sums a[n], of the eight channels from 8 * at on, exist.
+#define MR_EXISTING(at) (2 * CHUNKS % (2 * OWN_CHUNKS) == 0 || (at) < 2 * CHUNKS)
+
+// Keeps row r of a lane, whose chunks begin with `first`, as a partial result.
+MR_GROUP_INLINE void mr_put_partial(__global float* record, float a[2 * OWN_CHUNKS][4],
+                                    const float* l, const float* m, uint r, uint first, uint t) {
+  MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
+    const uint at = 2 * first + n;
+    if (MR_EXISTING(at)) {
+      *(__global float2*)(record + 8 * at + 2 * t) = (float2)(a[n][2 * r], a[n][2 * r + 1]);
+    }
   }
-  if (t == 0) *(__global float2*)(record + HEAD_DIM) = (float2)(m[r], l[2 * r]);
+  if (first == 0 && t == 0) *(__global float2*)(record + HEAD_DIM) = (float2)(m[r], l[2 * r]);
 }
 
 // The result of the segments before: the sums in local memory, 32 floats apart.
@@ -122,24 +128,25 @@ typedef struct {
   float l[2], m[2];
 } Before;
 
-MR_GROUP_INLINE void mr_keep(Before* before, float a[2 * CHUNKS][4], const float* l,
+MR_GROUP_INLINE void mr_keep(Before* before, float a[2 * OWN_CHUNKS][4], const float* l,
                              const float* m) {
-  MR_UNIT_EACH(n, 2 * CHUNKS) MR_EACH(i, 4) before->a[(n * 4 + i) * 32] = a[n][i];
+  MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) before->a[(n * 4 + i) * 32] = a[n][i];
   MR_EACH(r, 2) {
     before->l[r] = l[2 * r];
     before->m[r] = m[r];
   }
 }
-MR_GROUP_INLINE void mr_fold_before(const Before* before, float a[2 * CHUNKS][4], float* l,
+MR_GROUP_INLINE void mr_fold_before(const Before* before, float a[2 * OWN_CHUNKS][4], float* l,
                                     float* m) {
   MR_EACH(r, 2) {
     float top = before->m[r];
     const float2 factors = mr_factors(&top, m[r]);
     m[r] = top;
     l[2 * r] = mr_folded(before->l[r], l[2 * r], factors);
-    MR_UNIT_EACH(n, 2 * CHUNKS) {
+    MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
       MR_EACH(i, 2) {
-        a[n][2 * r + i] = mr_folded(before->a[(n * 4 + 2 * r + i) * 32], a[n][2 * r + i], factors);
+        a[n][2 * r + i] =
+            mr_folded(before->a[(n * 4 + 2 * r + i) * 32], a[n][2 * r + i], factors);
       }
     }
   }

@@ -9,9 +9,9 @@
 #include "matmul/mma.cl"
 #include "step/table.cl"
 
-// Weights are multiplied by it.
-#define WEIGHT_LOG2 14.0f
-#define WEIGHT_TOP 16384.0f
+// Weights are multiplied by 2^WEIGHT_LOG2, so that those far below the largest are normal halves.
+// The largest may be 16 times as large where a score has no bit for that much.
+#define WEIGHT_LOG2 11.0f
 
 #define WARP_TOKENS (MATRIX_ROWS / GROUP)
 #define WARP_HEADS (WARP_TOKENS * GROUP)  // rows of a warp that exist
@@ -25,8 +25,8 @@ typedef struct {
   uint any_from, any_to;    // what any row sees; nothing if the warp has none
 } Rows;
 
-static inline void mr_rows_of(Rows* own, __global const MatrixUnit* unit, uint set, uint warp,
-                              uint lane) {
+// Those of the tile's warp `warp`.
+static inline void mr_rows_of(Rows* own, const MatrixUnit* unit, uint set, uint warp, uint lane) {
   const uint first = warp * WARP_TOKENS, begin = unit->position + first;
   MR_EACH(r, 2) {
     const uint row = lane / 4 + 8 * r, offset = first + row / GROUP;
@@ -45,9 +45,8 @@ static inline void mr_rows_of(Rows* own, __global const MatrixUnit* unit, uint s
 }
 
 // Channels 16c + 2t and the next of a lane's two rows, then those 8 further, as operand a.
-MR_GROUP_INLINE uint4 mr_query(__global const float* const* query, const int* exists, uint c,
-                               uint t, float scale) {
-  uint words[4];
+MR_GROUP_INLINE void mr_load_query(uint* words, __global const float* const* query,
+                                   const int* exists, uint c, uint t, float scale) {
   MR_EACH(i, 4) {
     const uint at = 16 * c + i / 2 * 8 + 2 * t;
     words[i] = 0;
@@ -56,7 +55,6 @@ MR_GROUP_INLINE uint4 mr_query(__global const float* const* query, const int* ex
       words[i] = mr_halves(x.x * scale, x.y * scale);
     }
   }
-  return (uint4)(words[0], words[1], words[2], words[3]);
 }
 
 // Caps the scores of a block, and hides what the rows do not see.
@@ -74,20 +72,21 @@ MR_GROUP_INLINE void mr_mask(float s[KEY_TILES][4], const Rows* own, uint block,
   }
 }
 
-// Makes weights of a block's scores, as operand a, and multiplies the sums before by f.
+// Makes weights of a block's scores, as operand a, and multiplies the sums before by f. m[r] is the
+// largest score so far less WEIGHT_LOG2.
 MR_GROUP_INLINE void mr_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4], float* m, float* l,
-                                float a[2 * CHUNKS][4] MR_QUAD_PARAMETER) {
+                                float a[2 * OWN_CHUNKS][4] MR_QUAD_PARAMETER) {
   MR_EACH(r, 2) {
     float top = -INFINITY;
     MR_UNIT_EACH(n, KEY_TILES) top = fmax(top, fmax(s[n][2 * r], s[n][2 * r + 1]));
     const float before = m[r];
-    m[r] = fmax(before, mr_quad_max(top));
+    m[r] = fmax(before, mr_quad_max(top) - WEIGHT_LOG2);
     const float from = m[r] == -INFINITY ? 0.0f : m[r];
     const float f = mr_power(before - from);
     MR_UNIT_EACH(n, KEY_TILES) {
-      MR_EACH(i, 2) s[n][2 * r + i] = mr_power(s[n][2 * r + i] - from + WEIGHT_LOG2);
+      MR_EACH(i, 2) s[n][2 * r + i] = mr_power(s[n][2 * r + i] - from);
     }
-    MR_UNIT_EACH(n, 2 * CHUNKS) MR_EACH(i, 2) a[n][2 * r + i] = a[n][2 * r + i] * f;
+    MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 2) a[n][2 * r + i] = a[n][2 * r + i] * f;
     MR_EACH(i, 2) l[2 * r + i] = l[2 * r + i] * f;
   }
   MR_UNIT_EACH(page, BLOCK_PAGES) {

@@ -20,12 +20,12 @@
 #define MATRIX_BLOCK 32
 #define MATRIX_KEY_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8))
 #define MATRIX_VALUE_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8 + 1))
-// Queries that registers do not hold, and the sums of the segments before, where a group goes on
-// from one to the next.
+// Of a warp with rows of its own the sums of the segments before, and the queries that registers do
+// not hold; of warps that share rows the queries, and the scores of a block.
 #define MATRIX_QUERY_VECTORS(head_dim) ((head_dim) > 128 ? 2 * (head_dim) : 0)
-#define MATRIX_TOTAL_VECTORS(head_dim, warps) ((warps) > 1 ? 4 * (head_dim) : 0)
-#define MATRIX_LOCAL_VECTORS(head_dim, warps)                            \
-  (2 * (MATRIX_KEY_VECTORS(head_dim) + MATRIX_VALUE_VECTORS(head_dim)) + \
-   (warps) * (MATRIX_QUERY_VECTORS(head_dim) + MATRIX_TOTAL_VECTORS(head_dim, warps)))
+#define MATRIX_OWN_VECTORS(head_dim) (MATRIX_QUERY_VECTORS(head_dim) + 4 * (head_dim))
+#define MATRIX_SHARED_VECTORS(head_dim) (2 * (head_dim) + 4 * MATRIX_BLOCK)
+#define MATRIX_RING_VECTORS(head_dim) \
+  (2 * (MATRIX_KEY_VECTORS(head_dim) + MATRIX_VALUE_VECTORS(head_dim)))
 // The floats of a row's result in one segment: its sums, m, l, and two that are not used.
 #define MATRIX_PARTIAL_FLOATS(head_dim) ((head_dim) + 4)

@@ -35,6 +35,7 @@ typedef struct MatrixUnit {
   unsigned token;  // of the tile
   unsigned tokens;
   unsigned position;  // of its first token
+  unsigned table;     // where the page table of the sequence begins in the step table
   unsigned first;     // segment
   unsigned count;     // of segments
   // Of a tile that is cut into several units, which have these in common; zeros if it is not.

@@ -90,8 +90,9 @@ TEST(NvidiaSource, CompilesToMatrixInstructions) {
 TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
   for (const std::uint64_t head_dim : {64u, 80u, 128u, 256u}) {
-    for (const std::uint64_t warps : {1u, 2u, 4u}) {
-      SCOPED_TRACE(std::to_string(head_dim) + " channels, " + std::to_string(warps) + " warps");
+    for (const std::uint64_t shared : {0u, 1u}) {
+      const std::uint64_t warps = 4;
+      SCOPED_TRACE(std::to_string(head_dim) + " channels" + (shared != 0 ? ", shared rows" : ""));
       ProgramSpec spec{.name = "attention",
                        .sources = {"attention/nvidia.cl"},
                        .defines = {"SINKS=1", "SOFT_CAP=30.0f", "WINDOW=100"}};
@@ -101,6 +102,7 @@ TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
                                                               {"KV_HEADS", 3},
                                                               {"HEAD_SETS", 3},
                                                               {"GROUP_WARPS", warps},
+                                                              {"SHARED_ROWS", shared},
                                                               {"MATRIX_UNIT", 1},
                                                               {"ROW_ITEMS", 128}}) {
         spec.defines.push_back(define(name, value));

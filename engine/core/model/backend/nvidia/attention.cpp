@@ -13,6 +13,7 @@ constexpr std::uint32_t vector_bytes = 16;
 // Groups of wide tiles that a multiprocessor computes at the same time, by their registers.
 constexpr std::uint32_t groups_at_once = 2;
 constexpr std::uint32_t most_warps = 4;
+constexpr std::uint32_t sharing_warps = 4;  // of narrow tiles, which have the same rows
 
 // Query heads that share the rows of a warp, of those of a KV head.
 std::uint32_t heads_of_set(const AttentionKind& kind) {
@@ -22,8 +23,17 @@ std::uint32_t heads_of_set(const AttentionKind& kind) {
   return heads;
 }
 
-std::uint32_t local_bytes(const AttentionKind& kind, std::uint32_t warps) {
-  return MATRIX_LOCAL_VECTORS(kind.head_dim, warps) * vector_bytes;
+// The local memory of a group for narrow tiles, and for wide ones of so many warps.
+constexpr std::uint32_t page_bytes = 1024;  // for numbers of pages, and what the driver takes
+std::uint32_t narrow_bytes(const AttentionKind& kind) {
+  const std::uint32_t head_dim = kind.head_dim;
+  return (MATRIX_RING_VECTORS(head_dim) + MATRIX_SHARED_VECTORS(head_dim)) * vector_bytes +
+         page_bytes;
+}
+std::uint32_t wide_bytes(const AttentionKind& kind, std::uint32_t warps) {
+  const std::uint32_t head_dim = kind.head_dim;
+  return (MATRIX_RING_VECTORS(head_dim) + warps * MATRIX_OWN_VECTORS(head_dim)) * vector_bytes +
+         page_bytes;
 }
 
 }  // namespace
@@ -31,10 +41,9 @@ std::uint32_t local_bytes(const AttentionKind& kind, std::uint32_t warps) {
 // Whether kernels/attention/nvidia.cl computes a kind at all.
 bool NvidiaBackend::has_matrix_attention(const AttentionKind& kind) const {
   constexpr std::uint32_t widest_head = 256;
-  constexpr std::uint32_t others = 2048;  // of local memory: numbers of pages
   const std::uint32_t limit = local_limit(target().device->info().compute_capability);
   return target().math == MathMode::fast && kind.latent == 0 && kind.head_dim <= widest_head &&
-         kind.head_dim % 16 == 0 && local_bytes(kind, 1) + others <= limit;
+         kind.head_dim % 16 == 0 && narrow_bytes(kind) <= limit;
 }
 
 bool NvidiaBackend::on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const {
@@ -46,7 +55,6 @@ bool NvidiaBackend::on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) c
 
 // Kinds of one cut share tiles, so they share the number of warps, too.
 std::vector<MatrixLimits> NvidiaBackend::matrix_limits() const {
-  constexpr std::uint32_t others = 2048;
   const DeviceInfo& info = target().device->info();
   std::vector<MatrixLimits> out(target().cuts.size());
   for (MatrixLimits& limits : out) limits.warps = most_warps;
@@ -59,14 +67,15 @@ std::vector<MatrixLimits> NvidiaBackend::matrix_limits() const {
     limits.warp_tokens = MATRIX_ROWS / limits.heads;
     limits.groups = groups_at_once * info.compute_units;
     while (limits.warps > 1 &&
-           local_bytes(kind, limits.warps) + others > local_limit(info.compute_capability)) {
+           wide_bytes(kind, limits.warps) > local_limit(info.compute_capability)) {
       limits.warps /= 2;
     }
   }
   return out;
 }
 
-Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::uint32_t warps) {
+Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::uint32_t warps,
+                                                     bool shared_rows) {
   ProgramSpec program{.name = "attention",
                       .sources = {"attention/nvidia.cl"},
                       .defines = target().head_defines(kind)};
@@ -74,6 +83,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::ui
     program.defines.push_back(define(name, value));
   };
   add("GROUP_WARPS", warps);
+  add("SHARED_ROWS", shared_rows ? 1 : 0);
   add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
   target().add_attention_shape(program, kind);
@@ -83,7 +93,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::ui
 
 Result<Kernel> NvidiaBackend::build_attention(const KvCodecs& codecs, std::uint32_t kind) {
   if (!on_matrix_unit(codecs, kind)) return GenericBackend::build_attention(codecs, kind);
-  return build_matrix_attention(kind, 1);
+  return build_matrix_attention(kind, sharing_warps, true);
 }
 
 Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
@@ -92,7 +102,7 @@ Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t ki
   const std::uint32_t warps = limits_[target().cut_of(kind)].warps;
   Kernel& wide = wide_attention_[{codecs, kind}];
   if (wide || warps == 1) return {};
-  MILLRACE_ASSIGN(wide, build_matrix_attention(kind, warps));
+  MILLRACE_ASSIGN(wide, build_matrix_attention(kind, warps, false));
   return {};
 }
 
@@ -122,8 +132,8 @@ Status NvidiaBackend::attend_units(Kernel& kernel, std::uint32_t warps, const At
   return target().device->launch(
       kernel, {.groups = {limits_[cut].head_sets, units.count}, .local = {warp_items, warps}},
       {call.qkv, kv.sinks, kv.buffer, call.step_words, out.rows, out.codes, partials_,
-       attention_counters_, units.offset, call.step.attention[cut].tables_at, kind.qkv_stride(),
-       input_stride(kind.columns()), target().code_stride(kind.columns()), kind.scale});
+       attention_counters_, units.offset, kind.qkv_stride(), input_stride(kind.columns()),
+       target().code_stride(kind.columns()), kind.scale});
 }
 
 // Writes codes in the same launch, if they are wanted.
@@ -134,7 +144,7 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   const AttentionItems& items = call.step.attention[cut];
   MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items));
   const AttentionOutput to{forms.rows ? out.rows : no_buffer, forms.codes ? out.codes : no_buffer};
-  MILLRACE_TRY(attend_units(attention_kernel(kv), 1, call, to, items.single_units));
+  MILLRACE_TRY(attend_units(attention_kernel(kv), sharing_warps, call, to, items.single_units));
   MILLRACE_TRY(attend_units(wide_attention_.at({kv.codecs, kv.kind}), limits_[cut].warps, call, to,
                             items.multi_units));
   return forms;

@@ -21,6 +21,7 @@ void MatrixPlanner::add_tiles(std::span<const StepRow> rows, const MatrixLimits&
       tiles_.push_back({.unit = {.token = row.token + done,
                                  .tokens = take,
                                  .position = position,
+                                 .table = 0,
                                  .first = first,
                                  .count = (position + take - 1) / kv_segment_tokens + 1 - first,
                                  .partial = 0,
@@ -81,7 +82,13 @@ const MatrixUnits& MatrixPlanner::plan(std::span<const StepRow> rows, const Matr
 void MatrixPlanner::append(std::span<const MatrixLimits> limits, StepTable& step) {
   for (std::size_t i = 0; i < step.attention.size(); ++i) {
     AttentionItems& items = step.attention[i];
-    const MatrixUnits& units = plan(step.rows, limits[i], items.window);
+    plan(step.rows, limits[i], items.window);
+    MatrixUnits& units = out_;
+    for (auto* list : {&units.narrow, &units.wide}) {
+      for (kernels::MatrixUnit& unit : *list) {
+        unit.table = step.words[items.tables_at + unit.token];
+      }
+    }
     items.single_units = step.append(units.narrow);
     items.multi_units = step.append(units.wide);
     items.partials = units.partials;

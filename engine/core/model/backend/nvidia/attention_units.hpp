@@ -33,7 +33,7 @@ class MatrixPlanner {
   // Appends to each entry of a step's attention, which has the limits of the same place, its units.
   void append(std::span<const MatrixLimits> limits, StepTable& step);
   // `window` is the number of positions that a token sees, its own the last of them; 0: all. The
-  // result is valid until the next call.
+  // result is valid until the next call. Tables are left out.
   const MatrixUnits& plan(std::span<const StepRow> rows, const MatrixLimits& limits,
                           std::uint32_t window);
 
