@@ -86,6 +86,38 @@ TEST(NvidiaSource, CompilesToMatrixInstructions) {
   }
 }
 
+// With what kinds of attention add, and with queries that registers do not hold.
+TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const std::uint64_t head_dim : {64u, 80u, 128u, 256u}) {
+    for (const std::uint64_t shared : {0u, 1u}) {
+      const std::uint64_t warps = 4;
+      SCOPED_TRACE(std::to_string(head_dim) + " channels" + (shared != 0 ? ", shared rows" : ""));
+      ProgramSpec spec{.name = "attention",
+                       .sources = {"attention/nvidia.cl"},
+                       .defines = {"SINKS=1", "SOFT_CAP=30.0f", "WINDOW=100"}};
+      for (const auto& [name, value] :
+           std::vector<std::pair<std::string, std::uint64_t>>{{"HEAD_DIM", head_dim},
+                                                              {"HEADS", 24},
+                                                              {"KV_HEADS", 3},
+                                                              {"HEAD_SETS", 3},
+                                                              {"GROUP_WARPS", warps},
+                                                              {"SHARED_ROWS", shared},
+                                                              {"MATRIX_UNIT", 1},
+                                                              {"ROW_ITEMS", 128}}) {
+        spec.defines.push_back(define(name, value));
+      }
+      const std::string text = compile(spec, "sm_80", "attention");
+      for (const char* instruction :
+           {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "cp.async.cg.shared.global",
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "ex2.approx.ftz.f32"}) {
+        EXPECT_NE(text.find(instruction), text.npos) << instruction << text.substr(0, 2000);
+      }
+      EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+    }
+  }
+}
+
 // Its instructions are marked, because no compiler of OpenCL knows them.
 TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";

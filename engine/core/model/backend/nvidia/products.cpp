@@ -57,24 +57,6 @@ std::uint32_t local_bytes(const PanelFormat& format, const WarpShape& shape) {
   return shape.stages * (shape.warps * shape.panels * panel + x) * vector_bytes;
 }
 
-// What a group may use, which the driver of these GPUs allows beyond the 48 KiB that it reports.
-std::uint32_t local_limit(std::uint32_t compute_capability) {
-  constexpr std::uint32_t kib = 1024;
-  switch (compute_capability) {
-    case 90:
-    case 100:
-    case 103:
-      return 226 * kib;
-    case 80:
-    case 87:
-      return 162 * kib;
-    case 0:  // another kind of device, where tests force this family
-      return ~0u;
-    default:
-      return 98 * kib;
-  }
-}
-
 }  // namespace
 
 Target NvidiaBackend::with_halves(Target target) {
