@@ -136,6 +136,13 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "OpenCL device, as PLATFORM:DEVICE numbers or a part of its name "
       "[$MILLRACE_DEVICE, else the first GPU]" +
           at_length("Without a GPU, the first device is taken."));
+  app.add_option("--devices", flags.devices,
+                 "an engine on each: all of one kind, or a list like 0,2" +
+                     at_length("all means every device like the one that --device chooses. A list "
+                               "names devices of one kind by PLATFORM:DEVICE or DEVICE. Only on "
+                               "devices of one kind do all engines give the same bits."))
+      ->type_name("LIST")
+      ->group(engine_group);
   app.add_option("--cores", flags.cores,
                  "cores of a CPU device [all that the process may use]" +
                      at_length("A process may use the cores that its affinity mask and the "
@@ -160,9 +167,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   add("--step-tokens", flags.step_tokens, "N", "tokens in one step, at least --max-batch");
   add("--prefill-chunk", flags.prefill_chunk, "N", "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache, "WHERE",
-      "where common beginnings of prompts are kept: memory, off, or a folder like ./prefixes" +
-          at_length("memory keeps them in the KV cache. A folder, whose name needs a slash, keeps "
-                    "them over restarts as well."));
+      "beginnings of prompts: memory, off, or ./FOLDER" +
+          at_length("Beginnings that prompts share are computed once. memory keeps them in the KV "
+                    "cache. A folder, whose name needs a slash, like ./prefixes, keeps them over "
+                    "restarts as well."));
   add("--prefix-disk", flags.prefix_disk, "SIZE",
       "size limit of the folder of --prefix-cache" +
           at_length("It holds keys and values, and of a model with recurrent layers a state for "
@@ -244,7 +252,6 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
   if (!flags.kv_center.empty()) out.insert(out.end(), {"--kv-center", flags.kv_center});
   if (!flags.model_name.empty()) out.insert(out.end(), {"--model-name", flags.model_name});
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
-  if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
   return out;
 }
 

@@ -20,6 +20,7 @@ struct EngineFlags {
   std::string model;
   std::string model_name;  // empty: the file's name
   std::string device;
+  std::string devices;      // empty: one engine, on `device`
   std::uint32_t cores = 0;  // 0: all that this process may use
   std::string kv = "f16";
   std::string kv_protect = "auto";
@@ -49,7 +50,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags);
 // takes. Whether a model's heads fit the codecs of --kv shows only when the model is loaded.
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 
-// The flags as arguments for a child process, without --model.
+// The flags as arguments for a child process, without --model, --device and --devices: a Fleet
+// gives each engine its own device.
 std::vector<std::string> engine_arguments(const EngineFlags& flags);
 
 // Parses a size in bytes, such as "2GiB", "512MiB", "1.5GB" or "1000000". A bare K, M, G or T is a

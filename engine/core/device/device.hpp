@@ -77,6 +77,12 @@ struct DeviceInfo {
 Result<std::vector<DeviceInfo>> list_devices();
 // The device that Device::open chooses for DeviceOptions::device. Errors: no_device, device_error.
 Result<DeviceInfo> chosen_device(std::string_view option);
+// The devices that --devices means: "all" are all devices like the one that `option` chooses,
+// "0:1,2" names them, one by its number alone on the platform of that one. They are of one kind.
+// Errors: no_device, device_error, usage (not of one kind, or named twice).
+Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list);
+// What of a device decides the bits of a result. Devices of one kind share it.
+std::string numeric_identity(const DeviceInfo& info);
 bool is_pocl(const DeviceInfo& info);
 
 // One argument of a launch: a buffer or a scalar.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -203,22 +204,95 @@ Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::st
               listing(found) + "; name one by PLATFORM:DEVICE or by a part of its name");
 }
 
+namespace {
+
+std::string id_of(const FoundDevice& device) {
+  return std::to_string(device.info.platform_index) + ":" +
+         std::to_string(device.info.device_index);
+}
+
+Result<FoundDevice> device_of(const std::vector<FoundDevice>& found, std::string_view item,
+                              const FoundDevice& first) {
+  auto numbers = numbers_of(item);
+  if (const auto device = number_of(std::string(item))) {
+    numbers = std::pair{first.info.platform_index, *device};
+  }
+  const auto entry = std::ranges::find_if(found, [&](const FoundDevice& d) {
+    return numbers == std::pair{d.info.platform_index, d.info.device_index};
+  });
+  if (entry != found.end()) return *entry;
+  return fail(Code::no_device, "--devices: no OpenCL device is \"" + std::string(item) + "\"",
+              listing(found) + "; name them by PLATFORM:DEVICE or DEVICE, or give all");
+}
+
+}  // namespace
+
+Result<std::vector<FoundDevice>> choose_devices(const std::vector<FoundDevice>& found,
+                                                std::string_view option, std::string_view list) {
+  MILLRACE_ASSIGN(const FoundDevice first, choose_device(found, option));
+  std::vector<FoundDevice> out;
+  if (list == "all") {
+    std::ranges::copy_if(found, std::back_inserter(out), [&](const FoundDevice& device) {
+      return numeric_identity(device.info) == numeric_identity(first.info);
+    });
+    return out;
+  }
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    MILLRACE_ASSIGN(FoundDevice device, device_of(found, list.substr(0, comma), first));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    const auto same = [&](const FoundDevice& other) { return id_of(other) == id_of(device); };
+    if (std::ranges::any_of(out, same)) {
+      return fail(Code::usage, "--devices names " + id_of(device) + " twice",
+                  "an engine has a device to itself: name each once");
+    }
+    if (!out.empty() && numeric_identity(device.info) != numeric_identity(out.front().info)) {
+      return fail(Code::usage,
+                  "--devices: " + id_of(out.front()) + " " + out.front().info.name + " and " +
+                      id_of(device) + " " + device.info.name +
+                      " are not of one kind (platform, name, driver)",
+                  "a job has the same bits only on devices of one kind: give each kind a command "
+                  "of its own");
+    }
+    out.push_back(std::move(device));
+  }
+  return out;
+}
+
 Result<DeviceInfo> chosen_device(std::string_view option) {
   MILLRACE_ASSIGN(const auto found, find_devices());
   MILLRACE_ASSIGN(const FoundDevice chosen, choose_device(found, option));
   return chosen.info;
 }
 
+std::string numeric_identity(const DeviceInfo& info) {
+  return "device " + info.platform + "/" + info.name + "\n" + "driver " + info.driver + "\n";
+}
+
 bool is_pocl(const DeviceInfo& info) {
   return info.platform == "Portable Computing Language";
 }
 
-Result<std::vector<DeviceInfo>> list_devices() {
-  MILLRACE_ASSIGN(const auto found, find_devices());
+namespace {
+
+std::vector<DeviceInfo> infos_of(const std::vector<FoundDevice>& found) {
   std::vector<DeviceInfo> out;
   out.reserve(found.size());
   for (const FoundDevice& entry : found) out.push_back(entry.info);
   return out;
+}
+
+}  // namespace
+
+Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list) {
+  MILLRACE_ASSIGN(const auto found, find_devices());
+  MILLRACE_ASSIGN(const auto chosen, choose_devices(found, option, list));
+  return infos_of(chosen);
+}
+
+Result<std::vector<DeviceInfo>> list_devices() {
+  MILLRACE_ASSIGN(const auto found, find_devices());
+  return infos_of(found);
 }
 
 }  // namespace millrace::engine

@@ -34,8 +34,7 @@ std::string numeric_fingerprint(const GgufFile& file, const std::string& kv, Mat
   text += "kv " + kv + "\n";
   text += "math " + std::string(math_name(math)) + "\n";
   text += "reduction " + std::to_string(reduction_layout_version) + "\n";
-  text += "device " + device.platform + "/" + device.name + "\n";
-  text += "driver " + device.driver + "\n";
+  text += numeric_identity(device);
   text += "kernels " + hash_kernel_sources().hex() + "\n";
   return hash128(text).hex();
 }

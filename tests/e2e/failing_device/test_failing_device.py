@@ -85,3 +85,14 @@ def test_a_device_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, fault
     assert run.texts() == sound
     assert len(run.deaths(done)) == 1
     assert word in done.stdout + done.stderr
+
+
+def test_one_of_two_devices_is_gone_and_the_other_goes_on(tmp_path, sound):
+    """The engine of the lost device starts again, and its jobs run on either device meanwhile."""
+    run = BrokenRun(tmp_path, "lost")
+    run.env["POCL_DEVICES"] = "pthread pthread"
+    done = run.go("--devices", "all", expect=0)
+    assert not run.control.exists(), "no launch failed"
+    assert run.texts() == sound
+    [death] = [json.loads(x) for x in run.deaths(done)]
+    assert "the engine on 0:" in death["message"] and "CL_DEVICE_NOT_AVAILABLE" in death["message"]
