@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
+#include <string>
 
 #include "bench/stub_engine/stub_executor.hpp"
 #include "engine/worker/crash_note.hpp"
@@ -34,8 +36,8 @@ int main(int argc, char** argv) {
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
   if (devices_only) {
-    for (char& c : engine_flags.devices) c = c == ',' ? '\n' : c;
-    std::printf("%s\n", engine_flags.devices.c_str());
+    std::istringstream devices(engine_flags.devices);
+    for (std::string id; std::getline(devices, id, ',');) std::printf("%s - stub\n", id.c_str());
     return 0;
   }
   if (!engine_flags.devices.empty()) {

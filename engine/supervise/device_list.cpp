@@ -16,10 +16,17 @@ namespace {
 constexpr auto pause_between_looks = std::chrono::milliseconds(5);
 constexpr auto patience = std::chrono::seconds(120);  // a driver's start may take long
 
-// Parses "0:1 NAME"; nothing: a line of the log.
-std::optional<NamedDevice> parse_line(std::string_view line) {
+// Cuts the first word off.
+std::string_view take_word(std::string_view& line) {
   const std::size_t space = std::min(line.find(' '), line.size());
-  const std::string_view id = line.substr(0, space);
+  const std::string_view word = line.substr(0, space);
+  line.remove_prefix(std::min(space + 1, line.size()));
+  return word;
+}
+
+// Parses "0:1 UUID NAME", where UUID may be "-"; nothing: a line of the log.
+std::optional<NamedDevice> parse_line(std::string_view line) {
+  const std::string_view id = take_word(line);
   const std::size_t colon = id.find(':');
   const auto is_number = [](std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -28,7 +35,8 @@ std::optional<NamedDevice> parse_line(std::string_view line) {
       !is_number(id.substr(colon + 1))) {
     return std::nullopt;
   }
-  return NamedDevice{std::string(id), std::string(line.substr(std::min(space + 1, line.size())))};
+  const std::string_view uuid = take_word(line);
+  return NamedDevice{std::string(id), std::string(uuid == "-" ? id : uuid), std::string(line)};
 }
 
 }  // namespace

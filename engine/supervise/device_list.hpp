@@ -11,8 +11,9 @@
 namespace millrace::supervise {
 
 struct NamedDevice {
-  std::string id;    // "0:1", platform and device, an argument of --device
-  std::string name;  // for people
+  std::string id;        // "0:1", platform and device
+  std::string argument;  // of --device: the uuid, which stays when another device disappears, or id
+  std::string name;      // for people
 };
 
 // `arguments` are those of an engine, with --devices.

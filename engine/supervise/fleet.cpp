@@ -34,7 +34,7 @@ Fleet::Member::Member(std::string tag_text, std::string name_text, SupervisorOpt
 Fleet::Fleet(FleetOptions options, const Clock& clock, FleetHooks hooks)
     : options_(std::move(options)), clock_(clock), hooks_(std::move(hooks)) {}
 
-void Fleet::add(const std::string& device, const std::string& name) {
+void Fleet::add(const std::string& device, const std::string& tag, const std::string& name) {
   SupervisorOptions engine;
   engine.program = options_.program;
   engine.arguments = options_.arguments;
@@ -42,8 +42,7 @@ void Fleet::add(const std::string& device, const std::string& name) {
   engine.patience = options_.patience;
   if (!device.empty()) engine.arguments.insert(engine.arguments.end(), {"--device", device});
   engine.arguments.insert(engine.arguments.end(), {"--name", name});
-  const bool is_alone = options_.devices.empty();
-  if (!is_alone) engine.what = "the engine on " + device;
+  if (!tag.empty()) engine.what = "the engine on " + tag;
   const std::size_t at = members_.size();
   SupervisorHooks hooks;
   hooks.died = [this, at] {
@@ -52,12 +51,12 @@ void Fleet::add(const std::string& device, const std::string& name) {
   };
   hooks.trouble = hooks_.trouble;
   hooks.output = [this, at](const std::string& text) { return keep(members_[at], text); };
-  members_.emplace_back(is_alone ? "" : device, name, std::move(engine), clock_, std::move(hooks));
+  members_.emplace_back(tag, name, std::move(engine), clock_, std::move(hooks));
 }
 
 Status Fleet::start() {
   if (options_.devices.empty()) {
-    add(options_.device, options_.name);
+    add(options_.device, "", options_.name);
   } else {
     std::vector<std::string> arguments = options_.arguments;
     if (!options_.device.empty()) {
@@ -65,7 +64,9 @@ Status Fleet::start() {
     }
     arguments.insert(arguments.end(), {"--devices", options_.devices});
     MILLRACE_ASSIGN(const auto devices, list_devices(options_.program, std::move(arguments)));
-    for (const NamedDevice& device : devices) add(device.id, options_.name + ":" + device.id);
+    for (const NamedDevice& device : devices) {
+      add(device.argument, device.id, options_.name + ":" + device.id);
+    }
   }
   for (Member& member : members_) MILLRACE_TRY(member.supervisor.start());
   return {};

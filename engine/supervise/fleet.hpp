@@ -63,7 +63,7 @@ class Fleet {
     std::string line;  // that is not whole yet
     Supervisor supervisor;
   };
-  void add(const std::string& device, const std::string& name);
+  void add(const std::string& device, const std::string& tag, const std::string& name);
   Status keep(Member& member, const std::string& text);
   Member* find(const std::string& name);
   void tell_given_up();

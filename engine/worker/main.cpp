@@ -12,6 +12,7 @@
 #include "engine/worker/engine_executor.hpp"
 #include "engine/worker/fleet_program.hpp"
 #include "engine/worker/options.hpp"
+#include "engine/worker/start_watch.hpp"
 #include "engine/worker/worker_program.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/command_usage.hpp"
@@ -59,7 +60,10 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const engine::Engi
   facts.add({"architecture", info.architecture}).add({"device", info.device_name});
   facts.add({"driver", info.driver}).add({"kv_pool_tokens", info.kv_pool_tokens});
   log(LogLevel::info, "engine ready", facts.list());
-  MILLRACE_TRY(warm_up(*made));
+  {
+    const worker::StartWatch watch(program, step_limit_s);
+    MILLRACE_TRY(warm_up(*made));
+  }
   return std::make_unique<worker::EngineExecutor>(std::move(made), capacity(options.max_batch),
                                                   worker::TestHooks::from_environment(),
                                                   step_limit_s * 1'000);
@@ -73,13 +77,14 @@ int print_operations(const engine::EngineOptions& options, worker::DriverGuard& 
   return 0;
 }
 
-// A line for each device: the argument of --device, and a name for people.
+// A line for each device: its numbers, its uuid or "-", and its name.
 int print_devices(const worker::EngineFlags& flags) {
   const auto devices = flags.devices.empty() ? engine::list_devices()
                                              : engine::chosen_devices(flags.device, flags.devices);
   if (!devices) return worker::report(program, devices.error());
   for (const engine::DeviceInfo& device : *devices) {
-    std::printf("%u:%u %s\n", device.platform_index, device.device_index, device.name.c_str());
+    std::printf("%u:%u %s %s\n", device.platform_index, device.device_index,
+                device.uuid.empty() ? "-" : device.uuid.c_str(), device.name.c_str());
   }
   return 0;
 }

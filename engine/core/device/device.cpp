@@ -118,6 +118,10 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   state->device = chosen.device;
   state->info = std::move(chosen.info);
   MILLRACE_ASSIGN(state->variant, variant_for(state->info, options.variant));
+  if (options.own_bytes != 0) {
+    state->info.has_own_memory = true;
+    state->info.global_bytes = std::min(state->info.global_bytes, options.own_bytes);
+  }
   if (options.max_allocation_bytes != 0) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);

@@ -1,8 +1,10 @@
 #include "engine/core/device/select.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,6 +61,21 @@ Result<T> device_value(cl_device_id device, cl_device_info key, std::string_view
   return value;
 }
 
+// The bytes of a device's identity, which stays when devices before it disappear.
+Result<std::string> uuid_of(cl_device_id device) {
+  constexpr cl_device_info uuid_key = 0x106A;  // CL_DEVICE_UUID_KHR
+  std::array<unsigned char, 16> bytes{};
+  MILLRACE_TRY(check_opencl(clGetDeviceInfo(device, uuid_key, bytes.size(), bytes.data(), nullptr),
+                            "clGetDeviceInfo", "a device's uuid"));
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
 DeviceType type_of(cl_device_type type) {
   if ((type & CL_DEVICE_TYPE_GPU) != 0) return DeviceType::gpu;
   if ((type & CL_DEVICE_TYPE_CPU) != 0) return DeviceType::cpu;
@@ -81,11 +98,19 @@ Status describe(cl_device_id device, DeviceInfo& info) {
                                         "a device's vector width"));
   MILLRACE_ASSIGN(info.global_bytes, device_value<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE,
                                                             "a device's memory size"));
+  // Later versions of OpenCL advise against this question, but have no other.
+  MILLRACE_ASSIGN(const auto shares_memory,
+                  device_value<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY,
+                                        "whether a device shares the host's memory"));
+  info.has_own_memory = shares_memory == CL_FALSE && info.type != DeviceType::cpu;
   MILLRACE_ASSIGN(info.max_allocation_bytes,
                   device_value<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
                                          "a device's largest allocation"));
   MILLRACE_ASSIGN(const std::string extensions,
                   device_text(device, CL_DEVICE_EXTENSIONS, "a device's extensions"));
+  if (extensions.find("cl_khr_device_uuid") != std::string::npos) {
+    MILLRACE_ASSIGN(info.uuid, uuid_of(device));
+  }
   if (extensions.find("cl_nv_device_attribute_query") == std::string::npos) return {};
   constexpr cl_device_info major_key = 0x4000, minor_key = 0x4001;
   MILLRACE_ASSIGN(const auto major,
@@ -163,6 +188,15 @@ Status add_devices(cl_platform_id platform, std::uint32_t index, std::vector<Fou
   return {};
 }
 
+// A uuid that several devices have, as parts of one or under two platforms, names none of them.
+void drop_shared_uuids(std::vector<FoundDevice>& found) {
+  std::map<std::string, int> times;
+  for (const FoundDevice& entry : found) ++times[entry.info.uuid];
+  for (FoundDevice& entry : found) {
+    if (times[entry.info.uuid] > 1) entry.info.uuid.clear();
+  }
+}
+
 }  // namespace
 
 Result<std::vector<FoundDevice>> find_devices() {
@@ -175,6 +209,7 @@ Result<std::vector<FoundDevice>> find_devices() {
   MILLRACE_TRY(check_opencl(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs",
                             "the list of platforms"));
   for (std::uint32_t i = 0; i < count; ++i) MILLRACE_TRY(add_devices(platforms[i], i, found));
+  drop_shared_uuids(found);
   return found;
 }
 
@@ -195,7 +230,7 @@ Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::st
   for (const FoundDevice& entry : found) {
     if (numbers) {
       if (std::pair{entry.info.platform_index, entry.info.device_index} == *numbers) return entry;
-    } else if (lower(entry.info.name).find(part) != std::string::npos ||
+    } else if (part == entry.info.uuid || lower(entry.info.name).find(part) != std::string::npos ||
                lower(entry.info.platform).find(part) != std::string::npos) {
       return entry;
     }

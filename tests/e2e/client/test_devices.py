@@ -18,7 +18,8 @@ JOBS = [completion(f"j{i}", f"prompt {i}") for i in range(1, 41)]
 def two(run):
     """A run with an engine on each of two devices."""
     run.write(JOBS)
-    run.env |= {"STUB_DEVICES": "0:0 first\n0:1 second", "STUB_DELAY_MS": "150", "STUB_ROWS": "4"}
+    run.env |= {"STUB_DEVICES": "0:0 - first\n0:1 - second", "STUB_DELAY_MS": "150",
+                "STUB_ROWS": "4"}
     return run
 
 

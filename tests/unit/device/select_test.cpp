@@ -45,6 +45,17 @@ TEST(ChooseDevices, AllAreThoseLikeTheOneThatDeviceNames) {
   EXPECT_NE(chosen("T4", "all").find("no_device"), std::string::npos);
 }
 
+// A device keeps its uuid when one before it is lost, and numbers move up.
+TEST(ChooseDevices, AUuidNamesADeviceWhereverItStands) {
+  std::vector<FoundDevice> devices = host;
+  devices[4].info.uuid = "00112233445566778899aabbccddeeff";
+  devices.erase(devices.begin() + 1);
+  const auto device = choose_device(devices, "00112233445566778899AABBCCDDEEFF");
+  ASSERT_TRUE(device) << device.error().text();
+  EXPECT_EQ(device->info.device_index, 3u);
+  EXPECT_FALSE(choose_device(devices, "10112233445566778899aabbccddeeff"));
+}
+
 TEST(ChooseDevices, AListNamesThemInItsOrder) {
   EXPECT_EQ(chosen("", "2,0"), "1:2 1:0 ");
   EXPECT_EQ(chosen("", "1:3,0"), "1:3 1:0 ");

@@ -27,7 +27,8 @@ constexpr const char* begin_of_script =
     "    --name) name=$2; shift 2;;\n"
     "    --print-devices) [ \"$devices\" = bad ] &&\n"
     "        { echo 'millrace-engine: no_device: no OpenCL device is \"bad\"' >&2; exit 3; }\n"
-    "      echo '05:12:08 a line of the log'; echo '0:0 first of two'; echo '0:1 second'; exit;;\n"
+    "      echo '05:12:08 a line of the log'; echo '0:0 - first of two'; echo '0:1 abcd second'; "
+    "exit;;\n"
     "    *) shift;;\n"
     "  esac\n"
     "done\n";
@@ -83,7 +84,7 @@ TEST_F(FleetTest, EachDeviceHasAnEngineWithANameAndAMarkInTheLog) {
   ASSERT_TRUE(fleet.start());
   EXPECT_EQ(fleet.size(), 2U);
   ASSERT_TRUE(tick(fleet, [&] {
-    return logged("[0:0] host:0:0 runs on 0:0\n") && logged("[0:1] host:0:1 runs on 0:1\n") &&
+    return logged("[0:0] host:0:0 runs on 0:0\n") && logged("[0:1] host:0:1 runs on abcd\n") &&
            logged("{\"engine\":\"0:1\",\"level\":1}\n");
   })) << log_;
   EXPECT_EQ(fleet.starts(), 2U);
@@ -101,7 +102,7 @@ TEST_F(FleetTest, AnEngineAloneKeepsItsNameAndItsLinesAsTheyAre) {
 }
 
 TEST_F(FleetTest, OneThatDiesIsStartedAgainAndTheOtherGoesOn) {
-  Fleet fleet(options("echo up; if [ $device = 0:1 ] && [ ! -e " + (folder_ / "died") +
+  Fleet fleet(options("echo up; if [ $device = abcd ] && [ ! -e " + (folder_ / "died") +
                       " ]; then touch " + (folder_ / "died") + "; exit 1; fi\n" + stays),
               clock_, hooks());
   ASSERT_TRUE(fleet.start());
@@ -113,10 +114,11 @@ TEST_F(FleetTest, OneThatDiesIsStartedAgainAndTheOtherGoesOn) {
 }
 
 TEST_F(FleetTest, OneThatIsGivenUpIsToldOnceAnotherHasJoinedAndTheFleetGoesOn) {
-  Fleet fleet(options("if [ $device = 0:1 ]; then echo 'millrace-engine: out_of_memory: full' >&2; "
-                      "exit 3; fi\necho 'millrace-engine: joined'\n" +
-                      std::string(stays)),
-              clock_, hooks());
+  Fleet fleet(
+      options("if [ $device = abcd ]; then echo 'millrace-engine: out_of_memory: full' >&2; "
+              "exit 3; fi\necho 'millrace-engine: joined'\n" +
+              std::string(stays)),
+      clock_, hooks());
   ASSERT_TRUE(fleet.start());
   ASSERT_TRUE(tick(fleet, [&] { return !troubles_.empty(); }));
   EXPECT_EQ(troubles_, std::vector<std::string>{
@@ -176,6 +178,8 @@ TEST_F(FleetTest, TheLogIsNoPartOfTheListOfDevices) {
   ASSERT_TRUE(devices) << devices.error().text();
   ASSERT_EQ(devices->size(), 2U);
   EXPECT_EQ((*devices)[0].id, "0:0");
+  EXPECT_EQ((*devices)[0].argument, "0:0") << "it has no uuid";
+  EXPECT_EQ((*devices)[1].argument, "abcd");
   EXPECT_EQ((*devices)[0].name, "first of two");
 }
 
