@@ -25,9 +25,9 @@ struct EngineFlags {
   std::string kv = "f16";
   std::string kv_protect = "auto";
   std::string kv_center;
-  std::string kv_memory = "1GiB";
+  std::string kv_memory = "auto";
   std::uint32_t max_batch = 64;
-  std::uint32_t step_tokens = 512;
+  std::uint32_t step_tokens = 0;  // 0: chosen by the device
   std::uint32_t prefill_chunk = 256;
   std::string prefix_cache = "memory";
   std::string prefix_disk = "8GiB";
@@ -35,7 +35,7 @@ struct EngineFlags {
   std::uint32_t step_limit_s = 120;  // longer than a broker waits for steps
 };
 
-inline constexpr std::uint32_t max_batch_most = 512;
+inline constexpr std::uint32_t max_batch_most = 1'024;
 
 inline constexpr const char* engine_group = "Engine";  // heading of these options in --help
 
