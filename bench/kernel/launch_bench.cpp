@@ -5,7 +5,8 @@
 //   launch_bench [--device D] [--variant V] [--type Q8_0] [--rows 1,64,256,1024] [--width 4096]
 //   [--ffn 14336]
 //
-// Prints microseconds of a launch, the best of several windows of a chain. The norm and the
+// Prints microseconds of a launch, the best of several windows of a chain, and those of one that
+// does nothing. The norm and the
 // store of all families read and write the same rows as those of this one; so do the two ways to
 // the activation.
 #include <CLI/CLI.hpp>
@@ -83,7 +84,7 @@ class Launches {
   }
 
   void print() {
-    std::printf("%6u %12.1f", rows_, generic_norm());
+    std::printf("%6u %7.1f %12.1f", rows_, empty(), generic_norm());
     std::printf(" %9.1f", time({"rms_norm"}, [&] {
                   return operations_.norm(hidden_, weight_, normed_, {.codes = true}, step_, words_,
                                           false);
@@ -166,6 +167,15 @@ class Launches {
     kv_ = must(device_.allocate_zeroed(layer_page_bytes({}, {kv_heads, head_dim}) * pages, "kv"));
     rope_ = numbers(std::uint64_t{first + each} * head_dim);
   }
+  // A launch of as many groups as rows that do nothing.
+  double empty() {
+    constexpr const char* text = "__kernel void nothing(__global float* x) { if (x == 0) *x = 1; }";
+    const Program program = must(device_.build({.name = "nothing", .text = text}));
+    Kernel kernel = must(device_.kernel(program, "nothing"));
+    return time({"nothing"}, [&] {
+      return device_.launch(kernel, {.groups = {rows_}, .local = {256}}, {hidden_});
+    });
+  }
   // The kernel of the other families, with codes of this one.
   double generic_norm() {
     std::vector<std::string> defines = operations_.target().code_defines();
@@ -232,7 +242,8 @@ void run(const Flags& flags) {
   std::printf("%s, %s, %s\n", device->info().name.c_str(),
               std::string(family_name(device->family())).c_str(), flags.type.c_str());
   std::printf(
-      "  rows  norm of all      norm  gate_up, activation  in one  store of all     store\n");
+      "  rows nothing  norm of all      norm  gate_up, activation  in one  store of all     "
+      "store\n");
   for (const std::uint32_t rows : flags.rows) Launches(*device, flags, rows).print();
 }
 

@@ -108,7 +108,7 @@ MR_GROUP_INLINE void mr_fold_tile(__global float* partials, const MatrixUnit* un
 }
 
 // Whether a lane's sums a[n], of the eight channels from 8 * at on, exist.
-#define MR_EXISTING(at) (2 * CHUNKS % (2 * OWN_CHUNKS) == 0 || (at) < 2 * CHUNKS)
+#define MR_EXISTING(at) (!SHARED_ROWS || CHUNKS % GROUP_WARPS == 0 || (at) < 2 * CHUNKS)
 
 // Keeps row r of a lane, whose chunks begin with `first`, as a partial result.
 MR_GROUP_INLINE void mr_put_partial(__global float* record, float a[2 * OWN_CHUNKS][4],
