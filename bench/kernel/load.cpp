@@ -20,13 +20,13 @@ std::vector<std::byte> random_halves(std::size_t bytes) {
   return out;
 }
 
-ModelSpec heads_of(std::uint32_t heads, std::uint32_t kv_heads) {
+ModelSpec spec_of(const HeadCounts& heads) {
   ModelSpec spec;
-  spec.layers.push_back({.attention = {.heads = heads,
-                                       .kv_heads = kv_heads,
-                                       .head_dim = 64,
+  spec.layers.push_back({.attention = {.heads = heads.heads,
+                                       .kv_heads = heads.kv_heads,
+                                       .head_dim = heads.head_dim,
                                        .scale = 0.125f,
-                                       .rope = {.dim = 64}},
+                                       .rope = {.dim = heads.head_dim}},
                          .recurrence = {},
                          .feed_forward = {},
                          .norms = {}});
@@ -53,6 +53,18 @@ StepPlan plan_of(std::uint32_t rows, std::uint32_t length, std::uint32_t chunk,
   return plan;
 }
 
+// Fills a buffer with random halves. The device repeats a piece of them: the host would take
+// seconds for gigabytes.
+Status fill(Device& device, const Buffer& buffer, std::uint64_t bytes) {
+  constexpr std::uint64_t most = 64ull << 20;
+  const std::uint64_t piece = std::min(bytes, most);
+  MILLRACE_TRY(device.write(buffer, 0, random_halves(piece)));
+  for (std::uint64_t done = piece; done < bytes; done += piece) {
+    MILLRACE_TRY(device.copy(buffer, 0, buffer, done, std::min(piece, bytes - done)));
+  }
+  return {};
+}
+
 double seconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
@@ -61,7 +73,7 @@ double seconds() {
 }  // namespace
 
 ProductLoad::ProductLoad(Device& device, MathMode math, const MaybeTuning& tuning)
-    : operations_(device, heads_of(1, 1), math, {}, tuning) {}
+    : operations_(device, spec_of({1, 1}), math, {}, tuning) {}
 
 Result<std::unique_ptr<ProductLoad>> ProductLoad::create(Device& device, MathMode math,
                                                          TensorType type, std::uint32_t rows,
@@ -89,13 +101,14 @@ Status ProductLoad::launch(std::uint32_t columns) {
   return operations_.project(projection_, x_, columns, y_, projection_.rows, Accumulate::replace);
 }
 
-AttentionLoad::AttentionLoad(Device& device, const MaybeTuning& tuning)
-    : operations_(device, heads_of(9, 3), MathMode::fast, {}, tuning) {}
+AttentionLoad::AttentionLoad(Device& device, const MaybeTuning& tuning, const HeadCounts& heads)
+    : operations_(device, spec_of(heads), MathMode::fast, {}, tuning) {}
 
 Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
     Device& device, std::uint32_t rows, std::uint32_t length, std::uint32_t chunk,
-    const MaybeTuning& tuning, std::uint32_t shared, const KvCodecs& codecs) {
-  std::unique_ptr<AttentionLoad> load(new AttentionLoad(device, tuning));
+    const MaybeTuning& tuning, std::uint32_t shared, const KvCodecs& codecs,
+    const HeadCounts& heads) {
+  std::unique_ptr<AttentionLoad> load(new AttentionLoad(device, tuning, heads));
   load->codecs_ = codecs;
   MILLRACE_TRY(load->operations_.prepare_layer());
   MILLRACE_TRY(load->operations_.prepare_attention(codecs));
@@ -113,19 +126,26 @@ Result<std::unique_ptr<AttentionLoad>> AttentionLoad::create(
   load->operations_.backend().cut_attention(load->step_);
   MILLRACE_ASSIGN(load->words_, device.allocate(load->step_.words.size() * 4, "step"));
   MILLRACE_TRY(device.write(load->words_, 0, std::as_bytes(std::span(load->step_.words))));
-  load->layer_bytes_ = layer_page_bytes(codecs, {3, 64}) * pages;
+  load->layer_bytes_ = layer_page_bytes(codecs, {heads.kv_heads, heads.head_dim}) * pages;
   const std::uint64_t layers =
       chunk > 1 ? 1 : std::clamp<std::uint64_t>((256ull << 20) / load->layer_bytes_, 2, 30);
   for (std::uint64_t i = 0; i < layers; ++i) {
     MILLRACE_ASSIGN(Buffer kv, device.allocate(load->layer_bytes_, "pages"));
-    MILLRACE_TRY(device.write(kv, 0, random_halves(load->layer_bytes_)));
+    MILLRACE_TRY(fill(device, kv, load->layer_bytes_));
     load->kv_.push_back(std::move(kv));
   }
   const std::uint64_t tokens = std::uint64_t{rows} * chunk;
-  MILLRACE_ASSIGN(load->rope_, device.allocate_zeroed(std::uint64_t{length} * 64 * 4, "rope"));
-  MILLRACE_ASSIGN(load->qkv_, device.allocate_zeroed(960 * tokens * 4, "qkv"));
-  MILLRACE_ASSIGN(load->out_.rows, device.allocate(input_stride(576) * tokens * 4, "out"));
-  MILLRACE_ASSIGN(load->out_.codes, device.allocate(code_stride(576) * tokens * 4, "out"));
+  const std::uint64_t turns = std::uint64_t{length} * heads.head_dim;
+  MILLRACE_ASSIGN(load->rope_, device.allocate_zeroed(turns * 4, "rope"));
+  const std::uint64_t qkv = (heads.heads + 2 * heads.kv_heads) * heads.head_dim * tokens;
+  MILLRACE_ASSIGN(load->qkv_, device.allocate(qkv * 4, "qkv"));
+  std::vector<float> queries(qkv);
+  for (std::size_t i = 0; i < qkv; ++i) queries[i] = static_cast<float>(i * 7919 % 256) / 128 - 1;
+  MILLRACE_TRY(device.write(load->qkv_, 0, std::as_bytes(std::span(queries))));
+  const std::uint32_t columns = heads.columns();
+  const std::uint64_t words = load->operations_.target().code_words(columns, tokens);
+  MILLRACE_ASSIGN(load->out_.rows, device.allocate(input_stride(columns) * tokens * 4, "out"));
+  MILLRACE_ASSIGN(load->out_.codes, device.allocate(words * 4, "out"));
   return load;
 }
 

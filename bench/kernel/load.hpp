@@ -1,6 +1,7 @@
 #pragma once
-// One kernel with its own memory, on shapes of SmolLM2-135M, which kernel_bench and the tuner
-// launch repeatedly to time it. Thread safety: the device's owner thread.
+// One kernel with its own memory, on shapes of SmolLM2-135M unless the caller says otherwise, which
+// kernel_bench, attention_bench and the tuner launch repeatedly to time it. Thread safety: the
+// device's owner thread.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,12 @@ class ProductLoad {
   Buffer y_;
 };
 
+// The heads of a layer.
+struct HeadCounts {
+  std::uint32_t heads = 9, kv_heads = 3, head_dim = 64;
+  std::uint32_t columns() const { return heads * head_dim; }
+};
+
 // Attention of `rows` sequences of `length` positions, of which the last `chunk` are computed and
 // the first `shared` lie in shared pages. It has so many layers that no cache holds a layer's keys
 // and values until its next launch.
@@ -41,7 +48,8 @@ class AttentionLoad {
                                                        std::uint32_t length, std::uint32_t chunk,
                                                        const MaybeTuning& tuning = {},
                                                        std::uint32_t shared = 0,
-                                                       const KvCodecs& codecs = {});
+                                                       const KvCodecs& codecs = {},
+                                                       const HeadCounts& heads = {});
   Status launch();            // attention of the next layer
   Status rotate_and_store();  // of the first layer
   bool rotates() const { return step_.attention[0].tiles.count != 0; }
@@ -49,7 +57,7 @@ class AttentionLoad {
   std::uint64_t layer_bytes() const { return layer_bytes_; }
 
  private:
-  AttentionLoad(Device& device, const MaybeTuning& tuning);
+  AttentionLoad(Device& device, const MaybeTuning& tuning, const HeadCounts& heads);
   Operations operations_;
   StepTable step_;
   Buffer words_, rope_, qkv_;

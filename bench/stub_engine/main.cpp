@@ -3,9 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
+#include <string>
 
 #include "bench/stub_engine/stub_executor.hpp"
 #include "engine/worker/crash_note.hpp"
+#include "engine/worker/fleet_program.hpp"
 #include "engine/worker/worker_program.hpp"
 
 int main(int argc, char** argv) {
@@ -21,6 +24,8 @@ int main(int argc, char** argv) {
   app.add_option("--rows", stub.rows, "jobs in a step; 0: all")->capture_default_str();
   app.add_option("--step-ms", stub.step_ms, "how long a step takes")->capture_default_str();
   app.add_option("--job-steps", stub.job_steps, "steps of a job")->capture_default_str();
+  bool devices_only = false;
+  app.add_flag("--print-devices", devices_only, "print a line for each device of --devices");
   worker::add_program_options(app, flags);
   worker::add_engine_options(app, engine_flags);
   try {
@@ -30,6 +35,16 @@ int main(int argc, char** argv) {
   }
   if (const Status begun = worker::begin_program(flags); !begun)
     return worker::report(program, begun.error());
+  if (devices_only) {
+    std::istringstream devices(engine_flags.devices);
+    for (std::string id; std::getline(devices, id, ',');) std::printf("%s - stub\n", id.c_str());
+    return 0;
+  }
+  if (!engine_flags.devices.empty()) {
+    return worker::serve_devices(
+        engine_flags, flags, program,
+        {"--step-ms", std::to_string(stub.step_ms), "--job-steps", std::to_string(stub.job_steps)});
+  }
   if (!engine_flags.model_name.empty()) stub.model = engine_flags.model_name;
   worker::leave_crash_note(program, "");
   worker::StubExecutor executor(std::move(stub), worker::TestHooks::from_environment());

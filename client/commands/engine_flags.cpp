@@ -32,6 +32,7 @@ std::map<std::string, std::string> EngineChoice::settings() const {
   if (!flags.kv_center.empty()) kv += " --kv-center " + flags.kv_center;
   std::map<std::string, std::string> out = {
       {"--device", flags.device}, {"--kv", kv}, {"--math", flags.math}};
+  if (!flags.devices.empty()) out["--devices"] = flags.devices;
   if (!flags.model_name.empty()) out["--model-name"] = flags.model_name;
   return out;
 }

@@ -15,7 +15,7 @@ struct EngineChoice {
   std::string program;  // --engine; empty: millrace-engine beside this program
 
   Status check() const;                        // makes the checks that the engine will make
-  std::vector<std::string> arguments() const;  // without --model
+  std::vector<std::string> arguments() const;  // as engine_arguments
   // The options that change results, for the manifest of a run.
   std::map<std::string, std::string> settings() const;
 };

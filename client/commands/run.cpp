@@ -77,6 +77,8 @@ int run(Flags& flags, bool json) {
   flags.run.model = flags.engine.flags.model;
   flags.run.engine = flags.engine.program;
   flags.run.engine_arguments = flags.engine.arguments();
+  flags.run.device = flags.engine.flags.device;
+  flags.run.devices = flags.engine.flags.devices;
   flags.run.step_limit_s = flags.engine.flags.step_limit_s;
   flags.run.settings = flags.engine.settings();
   flags.run.interrupted = interrupted;

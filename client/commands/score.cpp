@@ -234,6 +234,8 @@ Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   options.folder_stays = false;
   options.engine = flags.engine.program;
   options.step_limit_s = flags.engine.flags.step_limit_s;
+  options.device = flags.engine.flags.device;
+  options.devices = flags.engine.flags.devices;
   options.arguments = {"--model", flags.engine.flags.model};
   for (const std::string& word : flags.engine.arguments()) {
     options.arguments.push_back(word);

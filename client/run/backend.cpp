@@ -4,17 +4,17 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "broker/server/server.hpp"
 #include "client/run/engine_text.hpp"
-#include "client/run/supervisor.hpp"
+#include "engine/supervise/fleet.hpp"
 #include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::client {
@@ -73,56 +73,86 @@ class EmbeddedBackend final : public Backend {
   Status begin(const BackendOptions& options, Env& env, const Clock& clock);
   Session& session() override { return *session_; }
   Status tick() override;
-  void engine_silent() override { supervisor_->hung(); }
-  std::uint32_t engine_starts() const override { return supervisor_->starts(); }
+  void engine_silent(const std::string& name) override { fleet_->silent(name); }
+  std::uint32_t engine_starts() const override { return fleet_->starts(); }
   void stop() override;
 
  private:
+  Status begin_broker(const BackendOptions& options);
+  Status begin_engines(const BackendOptions& options, Env& env, const Clock& clock);
+  void meet_engines();
+
   SocketFolder sockets_;
   RunObserver& observer_;
-  void meet_engine();
 
-  // The broker's thread sets these.
+  // The broker's thread adds to these.
   std::mutex mutex_;
-  std::optional<EngineInfo> joined_;
-  std::atomic<bool> hung_{false};
+  std::vector<EngineInfo> joined_;
+  std::vector<std::string> hung_;  // names
 
-  bool met_ = false;  // an engine has joined, and the observer was told
+  std::set<std::string> met_;  // engines that have joined, and the observer was told
   std::unique_ptr<broker::BrokerServer> server_;
-  std::optional<Supervisor> supervisor_;
+  std::unique_ptr<File> log_;
+  std::optional<supervise::Fleet> fleet_;
   std::unique_ptr<Session> session_;
 };
 
 Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clock& clock) {
+  MILLRACE_TRY(begin_broker(options));
+  MILLRACE_TRY(begin_engines(options, env, clock));
+  SessionOptions session;
+  session.endpoint = server_->clients();
+  session.name = "run-" + std::to_string(::getpid());
+  MILLRACE_ASSIGN(session_, Session::open(std::move(session), clock));
+  return {};
+}
+
+Status EmbeddedBackend::begin_broker(const BackendOptions& options) {
   broker::ServerOptions server;
   server.ledger.folder = options.folder;
   server.clients = sockets_.endpoint(socket_names[0]);
   server.engines = sockets_.endpoint(socket_names[1]);
   server.doorbell = sockets_.endpoint(socket_names[2]);
-  server.core.previous_engines_are_gone = true;  // an engine dies with its run
+  server.core.previous_engines_are_gone = true;  // engines die with their run
   server.core.hang_ms = hang_ms(options.step_limit_s);
-  server.core.match_kv = false;  // no other engine could run a job that this one cannot
+  server.core.match_kv = false;  // no other engine could run a job that one of these cannot
   server.core.fingerprint = options.fingerprint;
   server.engine_joined = [this](const EngineInfo& engine) {
     const std::lock_guard lock(mutex_);
-    joined_ = engine;
+    joined_.push_back(engine);
   };
-  server.engine_hung = [this](const std::string&) { hung_ = true; };
+  server.engine_hung = [this](const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    hung_.push_back(name);
+  };
   MILLRACE_ASSIGN(server_, broker::BrokerServer::start(std::move(server)));
+  return {};
+}
 
-  SupervisorOptions engine;
-  engine.program = options.engine.empty() ? sibling_program(engine_program) : options.engine;
-  engine.arguments = options.arguments;
-  engine.arguments.insert(engine.arguments.end(), {"--broker", server_->engines()});
-  engine.log_path = options.folder + "/engine.log";
-  engine.log_stays = options.folder_stays;
-  supervisor_.emplace(std::move(engine), env, clock, observer_,
-                      [this] { server_->engine_died(""); });
-  MILLRACE_TRY(supervisor_->start());
-  SessionOptions session;
-  session.endpoint = server_->clients();
-  session.name = "run-" + std::to_string(::getpid());
-  MILLRACE_ASSIGN(session_, Session::open(std::move(session), clock));
+Status EmbeddedBackend::begin_engines(const BackendOptions& options, Env& env, const Clock& clock) {
+  const std::string log_path = options.folder + "/engine.log";
+  MILLRACE_ASSIGN(log_, env.open(log_path, OpenMode::replace));
+  supervise::FleetOptions fleet;
+  fleet.program =
+      options.engine.empty() ? supervise::sibling_program(engine_program) : options.engine;
+  fleet.arguments = options.arguments;
+  fleet.arguments.insert(fleet.arguments.end(), {"--broker", server_->engines()});
+  fleet.device = options.device;
+  fleet.devices = options.devices;
+  fleet.name = "run";
+  fleet.log_path = options.folder_stays ? log_path : "";
+  supervise::FleetHooks hooks;
+  hooks.died = [this](const std::string& name) { server_->engine_died(name); };
+  hooks.trouble = [this](const std::string& event, const Error& error) {
+    observer_.trouble(event, error);
+  };
+  hooks.log = [this](const std::string& lines) { return log_->append(lines); };
+  fleet_.emplace(std::move(fleet), clock, std::move(hooks));
+  MILLRACE_TRY(fleet_->start());
+  if (fleet_->size() > 1) {
+    observer_.note("engines_start",
+                   std::to_string(fleet_->size()) + " engines start, one a device");
+  }
   return {};
 }
 
@@ -131,30 +161,33 @@ Status EmbeddedBackend::tick() {
     MILLRACE_TRY(server_->wait());
     return fail(Code::internal, "the embedded broker stopped without an error", "report it");
   }
-  meet_engine();
-  if (hung_.exchange(false)) {
-    supervisor_->hung();
-  }
-  return supervisor_->tick();
+  meet_engines();
+  return fleet_->tick();
 }
 
-void EmbeddedBackend::meet_engine() {
-  const std::lock_guard lock(mutex_);
-  if (!joined_) {
-    return;
+// Carries out what the broker's thread has told.
+void EmbeddedBackend::meet_engines() {
+  std::vector<EngineInfo> joined;
+  std::vector<std::string> hung;
+  {
+    const std::lock_guard lock(mutex_);
+    joined.swap(joined_);
+    hung.swap(hung_);
   }
-  supervisor_->joined();
-  if (!std::exchange(met_, true)) {
-    observer_.note("engine_ready", ready_text(joined_->engine));
+  for (const EngineInfo& engine : joined) {
+    fleet_->joined(engine.name);
+    if (!met_.insert(engine.name).second) continue;
+    const std::string about = fleet_->size() > 1 ? engine.name + ": " : "";
+    observer_.note("engine_ready", about + ready_text(engine.engine));
   }
-  joined_.reset();
+  for (const std::string& name : hung) fleet_->hung(name);
 }
 
 void EmbeddedBackend::stop() {
   session_.reset();
-  meet_engine();  // the engine may have joined and ended all jobs since the last tick
-  if (supervisor_) {
-    supervisor_->stop();
+  if (fleet_) {
+    meet_engines();  // an engine may have joined and ended all jobs since the last tick
+    fleet_->stop();
   }
   if (server_) {
     if (const Status stopped = server_->stop(); !stopped) {

@@ -1,9 +1,10 @@
 #pragma once
-// The embedded broker and engine of one command: a BrokerServer over ipc with its ledger in a
-// folder, and one engine process that is kept alive. `millrace run` and `millrace score` use them
-// like any broker, through a Session. The backend is a handler of their loop and watches both.
+// The embedded broker and engines of one command: a BrokerServer over ipc with its ledger in a
+// folder, and engine processes that are kept alive: one, or one on each of several devices, which
+// share the queue. `millrace run` and `millrace score` use them like any broker, through a Session.
+// The backend is a handler of their loop and watches all of them.
 // Errors: those of BrokerServer::start, of the engine's start and of the session.
-// Thread safety: one thread, which must outlive the backend (the engine dies with that thread).
+// Thread safety: one thread, which must outlive the backend (engines die with that thread).
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,9 +18,10 @@
 namespace millrace::client {
 
 struct BackendOptions {
-  std::string folder;                  // holds the ledger and the engine's log
+  std::string folder;                  // holds the ledger and the engines' log
   std::string engine;                  // program; empty: millrace-engine beside this program
-  std::vector<std::string> arguments;  // of the engine, without --broker
+  std::vector<std::string> arguments;  // of each engine, without --broker and its device
+  std::string device, devices;         // as --device and --devices are given
   std::string fingerprint;             // engines with another one get no job; empty: any
   std::uint32_t step_limit_s = 120;    // the engine exits if a step takes longer
   bool folder_stays = true;            // the folder outlives the backend: errors may name its files
@@ -37,8 +39,9 @@ class Backend : public EventHandler {
                                                 const Clock& clock, RunObserver& observer);
 
   virtual Session& session() = 0;
-  virtual void engine_silent() = 0;  // treats the engine as hung: kills and restarts it
-  virtual std::uint32_t engine_starts() const = 0;
+  // Call this for an engine that the broker has lost: kills and restarts its process.
+  virtual void engine_silent(const std::string& name) = 0;
+  virtual std::uint32_t engine_starts() const = 0;  // of all engines
   virtual void stop() = 0;
 };
 

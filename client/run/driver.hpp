@@ -32,9 +32,10 @@ struct DriverOptions {
 
 // What the driver needs from its caller. Each call is short.
 struct DriverHooks {
-  std::function<Status()> tick;         // watches the engine process
-  std::function<void()> engine_silent;  // called when the engine is missing at the broker for long
-  std::function<bool()> interrupted;    // true when a signal asked to stop
+  std::function<Status()> tick;  // watches the engine processes
+  // Called when an engine is missing at the broker for long.
+  std::function<void(const std::string& name)> engine_silent;
+  std::function<bool()> interrupted;  // true when a signal asked to stop
   std::function<std::uint32_t()> engine_starts;
 };
 

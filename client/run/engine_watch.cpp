@@ -1,5 +1,6 @@
 #include "client/run/engine_watch.hpp"
 
+#include <iterator>
 #include <utility>
 
 namespace millrace::client {
@@ -49,30 +50,28 @@ Status EngineWatch::take_status(const StatusAnswer& status) {
   // A second without a token does not mean that the engine has stopped.
   const bool goes_on = shown > 0 && !status.engines.empty();
   shown = goes_on ? shown + rate_weight * (rate - shown) : rate;
-  if (status.engines.empty()) {
-    if (joined()) {
-      note_absence();
-    }
-    return {};
-  }
-  lost_us_ = 0;
-  if (!joined()) {
-    const EngineFacts& engine = status.engines.front().engine.facts;
+  for (const EngineInfo& info : status.engines) {
+    const EngineFacts& engine = info.engine.facts;
     MILLRACE_TRY(folder_.meet_engine(engine.fingerprint, {engine.kv_policy, engine.kv}));
-    starts_met_ = hooks_.engine_starts();
   }
+  if (!status.engines.empty()) starts_met_ = hooks_.engine_starts();
+  note_absence(status.engines);
   return {};
 }
 
 // The broker drops an engine that is silent, for example a stopped process. A live engine comes
 // back within seconds.
-void EngineWatch::note_absence() {
+void EngineWatch::note_absence(const std::vector<EngineInfo>& present) {
   const std::int64_t now = clock_.monotonic_us();
-  if (lost_us_ == 0) {
-    lost_us_ = now;
-  } else if (now - lost_us_ > silence_patience_us) {
-    lost_us_ = 0;
-    hooks_.engine_silent();
+  for (auto& [name, absent_us] : seen_) {
+    if (absent_us == 0) absent_us = now;
+  }
+  for (const EngineInfo& engine : present) seen_[engine.name] = 0;
+  for (auto at = seen_.begin(); at != seen_.end();) {
+    const auto [name, absent_us] = *at;
+    const bool is_lost = absent_us != 0 && now - absent_us > silence_patience_us;
+    at = is_lost ? seen_.erase(at) : std::next(at);
+    if (is_lost) hooks_.engine_silent(name);
   }
 }
 

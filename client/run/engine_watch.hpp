@@ -1,11 +1,14 @@
 #pragma once
-// Asks the broker about the run's engine: once a second, and more often until an engine that was
-// started has joined. Records the first engine's fingerprint in the run's folder; a later engine
-// must have the same one. If the broker has dropped the engine and it does not come back, calls
+// Asks the broker about the run's engines: once a second, and more often until an engine that was
+// started has joined. Records the first engine's fingerprint in the run's folder; all others must
+// have the same one. If the broker has dropped an engine and it does not come back, calls
 // engine_silent().
 // Errors: settings_changed and those of RunFolder::meet_engine. Thread safety: one thread.
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "client/link/event_loop.hpp"
 #include "client/run/observer.hpp"
@@ -15,12 +18,12 @@ namespace millrace::client {
 
 struct EngineWatchHooks {
   std::function<std::uint32_t()> engine_starts;
-  std::function<void()> engine_silent;
+  std::function<void(const std::string& name)> engine_silent;
 };
 
 class EngineWatch final : public EventHandler {
  public:
-  // Writes into `progress` how many jobs the engine runs and how fast it is.
+  // Writes into `progress` how many jobs the engines run and how fast they are.
   EngineWatch(RunFolder& folder, Session& session, const Clock& clock, EngineWatchHooks hooks,
               std::uint32_t status_ms, RunProgress& progress);
 
@@ -31,7 +34,7 @@ class EngineWatch final : public EventHandler {
 
  private:
   Status take_status(const StatusAnswer& status);
-  void note_absence();
+  void note_absence(const std::vector<EngineInfo>& present);
 
   RunFolder& folder_;
   Session& session_;
@@ -41,7 +44,7 @@ class EngineWatch final : public EventHandler {
   RunProgress& progress_;
   std::uint64_t question_ = 0;  // 0: none is open
   std::int64_t asked_us_ = 0;
-  std::int64_t lost_us_ = 0;      // since when there is no engine; 0: there is one
+  std::map<std::string, std::int64_t> seen_;  // by name, since when one is absent; 0: it is there
   std::uint32_t starts_met_ = 0;  // number of engine starts when an engine was last seen to join
 };
 

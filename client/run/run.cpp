@@ -4,7 +4,7 @@
 
 #include "client/run/backend.hpp"
 #include "client/run/run_folder.hpp"
-#include "client/run/supervisor.hpp"
+#include "engine/supervise/supervisor.hpp"
 
 namespace millrace::client {
 namespace {
@@ -40,13 +40,13 @@ Status begin_retry(RunFolder& folder, const RunOptions& options, RunObserver& ob
   return folder.retry_failed();
 }
 
-// Starts broker and engine and runs all lines through them. Both have ended when this returns.
+// Starts broker and engines and runs all lines through them. They have ended when this returns.
 Status work(RunFolder& folder, const BackendOptions& backend_options, Env& env, const Clock& clock,
             RunObserver& observer, const RunOptions& options, RunReport& report) {
   MILLRACE_ASSIGN(auto backend, Backend::start(backend_options, env, clock, observer));
   DriverHooks hooks;
   hooks.tick = [&backend] { return backend->tick(); };
-  hooks.engine_silent = [&backend] { backend->engine_silent(); };
+  hooks.engine_silent = [&backend](const std::string& name) { backend->engine_silent(name); };
   hooks.engine_starts = [&backend] { return backend->engine_starts(); };
   hooks.interrupted = options.interrupted;
   DriverOptions driver;
@@ -85,6 +85,8 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   // The run refuses another engine after it has joined, so the broker must give it no jobs before.
   backend_options.fingerprint = folder.manifest().fingerprint;
   backend_options.step_limit_s = options.step_limit_s;
+  backend_options.device = options.device;
+  backend_options.devices = options.devices;
   backend_options.arguments = {"--model", options.model};
   backend_options.arguments.insert(backend_options.arguments.end(),
                                    options.engine_arguments.begin(),
@@ -93,7 +95,7 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   if (status) {
     return folder.finish();
   }
-  if (is_refusal(status.error().code)) {
+  if (supervise::is_refusal(status.error().code)) {
     report.undone = folder.undo(UndoLog::remove);
   } else if (folder.replaces()) {
     report.undone = folder.undo(UndoLog::keep);

@@ -15,7 +15,8 @@ namespace millrace::client {
 struct RunOptions {
   std::string model, input, output;
   std::string engine;                           // program; empty: millrace-engine beside this one
-  std::vector<std::string> engine_arguments;    // without --model and --broker
+  std::vector<std::string> engine_arguments;    // without --model, --broker and the device
+  std::string device, devices;                  // as BackendOptions
   std::uint32_t step_limit_s = 120;             // the engine's --step-limit
   std::map<std::string, std::string> settings;  // options that change results, for the manifest
   bool restart = false;

@@ -10,11 +10,13 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/device_runner.hpp"
+#include "engine/core/engine_choices.hpp"
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/hub/open_model.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/kv_cache.hpp"
 #include "engine/core/kv/outliers.hpp"
+#include "engine/core/model/cache_room.hpp"
 #include "engine/core/model/kv_shape.hpp"
 #include "engine/core/model/model.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
@@ -34,9 +36,6 @@ namespace {
 // Rows of the logits buffer. Prompts that ask for logprobs are computed in steps of at most so many
 // positions; more rows would only cost memory.
 constexpr std::uint32_t most_outputs = 128;
-
-// Larger steps never pay, and with this limit sizes in 32 bits cannot overflow.
-constexpr std::uint32_t most_step_tokens = 1u << 20;
 
 class DevicePages final : public PageTransport {
  public:
@@ -88,25 +87,12 @@ Result<HostModel> load_host(const Metadata& metadata) {
                    suggested_sampling(metadata)};
 }
 
-Status check_options(const EngineOptions& o) {
-  const auto refuse = [](const char* what, std::uint64_t value, const char* hint) {
-    return fail(Code::invalid_value, std::string(what) + " is " + std::to_string(value), hint);
-  };
-  if (o.max_batch == 0) return refuse("max-batch", 0, "give at least 1");
-  if (o.prefill_chunk == 0) return refuse("prefill-chunk", 0, "give at least 1");
-  if (o.step_tokens > most_step_tokens) {
-    return refuse("step-tokens", o.step_tokens, "give at most 1048576");
-  }
-  if (o.step_tokens < o.max_batch) {
-    return refuse("step-tokens", o.step_tokens,
-                  "give at least max-batch: every decoding sequence has a token in each step");
-  }
-  return {};
-}
-
-// The most tokens of one sequence in a step.
-std::uint32_t row_tokens(const EngineOptions& options) {
-  return std::min(options.prefill_chunk, options.step_tokens);
+// The memory of the KV cache before the model is loaded, to choose a policy by: as if weights took
+// as much as their file.
+std::uint64_t expected_kv_bytes(const DeviceInfo& device, const GgufFile& file) {
+  std::uint64_t bytes = 0;
+  for (const auto& part : file.parts()) bytes += part->view().size();
+  return left_for_cache(device, bytes);
 }
 
 // Returns the policy that `auto` chooses, or else the policy as it is given.
@@ -241,7 +227,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.prefix_cache = options.prefix_cache;
     loop.scheduler.fingerprint = m.fingerprint;
     loop.scheduler.store = loop.disk = disk_pages_.get();
-    loop.least_prefill_tokens = m.least_prefill_tokens;
+    loop.scheduler.least_prefill_tokens = m.least_prefill_tokens;
     loop.engine = profile.facts;
     loop_.emplace(loop, context, pools_, runner_, clock_);
   }
@@ -334,8 +320,10 @@ Status check_folder(const std::string& folder) {
 
 }  // namespace
 
-Status check_before_device(const EngineOptions& options) {
-  MILLRACE_TRY(check_options(options));
+Status check_before_device(const EngineOptions& given) {
+  MILLRACE_TRY(check_options(given));
+  // What the device decides is not known yet; less memory than this one hardly has.
+  const EngineOptions options = settled(given, /*has_own_memory=*/false);
   MILLRACE_ASSIGN(const GgufFile file, open_model(options.model_path));
   MILLRACE_ASSIGN(const ChosenKv kv, chosen_kv(options, file));
   MILLRACE_TRY(kv.cache.check_room(options.kv_memory_bytes));
@@ -344,34 +332,45 @@ Status check_before_device(const EngineOptions& options) {
   return check_folder(options.prefix_folder);
 }
 
-Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
-  MILLRACE_TRY(check_options(options));
-  MILLRACE_ASSIGN(const GgufFile file, open_model(options.model_path));
+Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& given) {
+  MILLRACE_TRY(check_options(given));
+  MILLRACE_ASSIGN(const GgufFile file, open_model(given.model_path));
   MILLRACE_ASSIGN(HostModel host, load_host(file.metadata()));
 
   DeviceOptions device_options;
-  device_options.device = options.device;
-  device_options.cores = options.cores;
-  device_options.variant = options.kernel_variant;
-  device_options.cache_dir = options.cache_dir;
-  device_options.profile = options.profile;
-  device_options.program_helper = options.program_helper;
+  device_options.device = given.device;
+  device_options.cores = given.cores;
+  device_options.variant = given.kernel_variant;
+  device_options.cache_dir = given.cache_dir;
+  device_options.profile = given.profile;
+  device_options.own_bytes = given.device_bytes;
+  device_options.program_helper = given.program_helper;
   MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
+  EngineOptions options = settled(given, device->info().has_own_memory);
+  if (options.kv_memory_auto) {
+    options.kv_memory_bytes = expected_kv_bytes(device->info(), file);
+  }
+  // The sampler comes before the model, whose cache may take all memory that is left.
+  const std::uint32_t vocabulary = host.tokenizer.vocabulary_size();
+  MILLRACE_ASSIGN(std::unique_ptr<Sampler> sampler,
+                  Sampler::allocate(*device, vocabulary, options.max_batch,
+                                    ModelEngine::step_outputs(options)));
 
   ModelOptions model_options;
   MILLRACE_ASSIGN(const ChosenKv kv, chosen_kv(options, file));
   model_options.kv = kv.policy;
   MILLRACE_ASSIGN(model_options.key_means, key_means(options.kv_center));
   model_options.kv_bytes = options.kv_memory_bytes;
+  model_options.kv_takes_rest = options.kv_memory_auto;
   model_options.kv_load = {options.max_batch, row_tokens(options), options.step_tokens};
   model_options.step_tokens = options.step_tokens;
   model_options.step_outputs = ModelEngine::step_outputs(options);
   model_options.math = options.math;
   model_options.whole_layers = options.whole_layers;
-  model_options.other_programs = [at = device.get()] { return Sampler::prepare(*at); };
+  model_options.other_programs = [at = sampler.get()] { return at->compile(); };
   MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
+  MILLRACE_TRY(sampler->compile());
   // A model may have more rows of logits than its tokenizer has tokens; those are never sampled.
-  const std::uint32_t vocabulary = host.tokenizer.vocabulary_size();
   if (vocabulary > model->info().vocabulary) {
     return fail(Code::gguf_malformed,
                 options.model_path + ": the tokenizer has " + std::to_string(vocabulary) +
@@ -379,9 +378,6 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
                     std::to_string(model->info().vocabulary) + " rows",
                 "the file's tokenizer belongs to another model: convert it again");
   }
-  MILLRACE_ASSIGN(
-      std::unique_ptr<Sampler> sampler,
-      Sampler::create(*device, vocabulary, options.max_batch, model_options.step_outputs));
   std::unique_ptr<DiskTier> disk;
   if (options.prefix_cache && !options.prefix_folder.empty()) {
     const DiskTierOptions tier{options.prefix_folder, options.prefix_disk_bytes,

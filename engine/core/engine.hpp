@@ -25,6 +25,9 @@
 
 namespace millrace::engine {
 
+// Larger steps never pay, and with this limit sizes in 32 bits cannot overflow.
+inline constexpr std::uint32_t most_step_tokens = 1u << 20;
+
 struct EngineOptions {
   std::string model_path;
   std::string model_name;  // the model's id, as results carry it
@@ -32,19 +35,23 @@ struct EngineOptions {
   std::string kv = "f16";  // a policy, or "auto" in place of its codecs: see kv/choose.hpp
   std::string kv_center;   // a file of mean keys, subtracted from keys before they are stored
   std::uint64_t kv_memory_bytes = 1 * limits::GiB;
+  // On a device with memory of its own, takes what the model leaves of it in place of
+  // kv_memory_bytes.
+  bool kv_memory_auto = false;
   std::uint32_t max_batch = 64;       // sequences in one step
-  std::uint32_t step_tokens = 512;    // tokens in one step, decode first
+  std::uint32_t step_tokens = 512;    // tokens in one step, decode first; 0: chosen by the device
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
   bool prefix_cache = true;   // requests reuse the pages of common beginnings, see PrefixTree
   std::string prefix_folder;  // keeps these and states over restarts, see DiskTier; "": none
   std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // size limit of that folder
   MathMode math = MathMode::fast;
-  std::uint32_t cores = 0;     // cores of a CPU device, at most usable_cores(); 0: all of these
-  std::string kernel_variant;  // as DeviceOptions::variant; "" chooses by the device
-  std::string cache_dir;       // as DeviceOptions::cache_dir
-  std::string program_helper;  // as DeviceOptions::program_helper
-  bool profile = false;        // times every launch, see Engine::profile
-  bool whole_layers = true;    // runs layers in one launch where possible; the bits are the same
+  std::uint32_t cores = 0;         // cores of a CPU device, at most usable_cores(); 0: all of these
+  std::string kernel_variant;      // as DeviceOptions::variant; "" chooses by the device
+  std::string cache_dir;           // as DeviceOptions::cache_dir
+  std::string program_helper;      // as DeviceOptions::program_helper
+  bool profile = false;            // times every launch, see Engine::profile
+  std::uint64_t device_bytes = 0;  // as DeviceOptions::own_bytes
+  bool whole_layers = true;  // runs layers in one launch where possible; the bits are the same
 };
 
 struct EngineInfo {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/worker/hung_device.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::worker {
@@ -145,11 +146,7 @@ void EngineExecutor::begin(const std::vector<engine::RequestId>& requests) {
 std::optional<Error> EngineExecutor::failure() const {
   const std::int64_t began = step_began_us_;
   if (began != 0 && clock_.monotonic_us() - began > limit_us_) {
-    return Error{
-        Code::device_error,
-        "the device has not ended a step for " + std::to_string(limit_us_ / 1'000'000) + " s",
-        "if this happens again after a restart, try another --device or a smaller --step-tokens; "
-        "for a very slow device, raise --step-limit"};
+    return hung_device(static_cast<std::uint32_t>(limit_us_ / 1'000'000));
   }
   const std::lock_guard lock(mutex_);
   return failure_;

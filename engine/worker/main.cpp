@@ -1,4 +1,5 @@
-// millrace-engine: runs one model on one device for a broker.
+// millrace-engine: runs one model on one device for a broker, or keeps an engine on each of several
+// devices alive.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -6,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/device/device.hpp"
 #include "engine/core/device/helper_program.hpp"
 #include "engine/worker/driver_guard.hpp"
 #include "engine/worker/engine_executor.hpp"
+#include "engine/worker/fleet_program.hpp"
 #include "engine/worker/options.hpp"
+#include "engine/worker/start_watch.hpp"
 #include "engine/worker/worker_program.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/command_usage.hpp"
@@ -57,7 +61,10 @@ Result<std::unique_ptr<worker::EngineExecutor>> make_executor(const engine::Engi
   facts.add({"architecture", info.architecture}).add({"device", info.device_name});
   facts.add({"driver", info.driver}).add({"kv_pool_tokens", info.kv_pool_tokens});
   log(LogLevel::info, "engine ready", facts.list());
-  MILLRACE_TRY(warm_up(*made));
+  {
+    const worker::StartWatch watch(program, step_limit_s);
+    MILLRACE_TRY(warm_up(*made));
+  }
   return std::make_unique<worker::EngineExecutor>(std::move(made), capacity(options.max_batch),
                                                   worker::TestHooks::from_environment(),
                                                   step_limit_s * 1'000);
@@ -68,6 +75,18 @@ int print_operations(const engine::EngineOptions& options, worker::DriverGuard& 
   if (!made) return worker::report(program, guard.failed(std::move(made).error()));
   guard.succeeded();
   std::fputs((*made)->info().program.c_str(), stdout);
+  return 0;
+}
+
+// A line for each device: its numbers, its uuid or "-", and its name.
+int print_devices(const worker::EngineFlags& flags) {
+  const auto devices = flags.devices.empty() ? engine::list_devices()
+                                             : engine::chosen_devices(flags.device, flags.devices);
+  if (!devices) return worker::report(program, devices.error());
+  for (const engine::DeviceInfo& device : *devices) {
+    std::printf("%u:%u %s %s\n", device.platform_index, device.device_index,
+                device.uuid.empty() ? "-" : device.uuid.c_str(), device.name.c_str());
+  }
   return 0;
 }
 
@@ -83,7 +102,8 @@ int main(int argc, char** argv) {
       "  millrace-engine --model M.gguf --kv-memory 2GiB\n"
       "\n"
       "Exit codes: 0 drained, 1 the device was lost, 2 usage, 3 refused (model file, device, or by "
-      "the broker), 130 interrupted from the keyboard.");
+      "the broker), 130 interrupted from the keyboard. With --devices, an engine that ends is "
+      "started again, and 1 means that some were given up.");
   worker::EngineFlags engine_flags;
   worker::ProgramFlags flags;
   app.add_option("--model", engine_flags.model,
@@ -92,7 +112,9 @@ int main(int argc, char** argv) {
       ->required();
   bool print_program = false;
   app.add_flag("--print-program", print_program,
-               "print the operations that the model's layers are made of, a line each, and end");
+               "print the operations of the model's layers, and end");
+  bool devices_only = false;
+  app.add_flag("--print-devices", devices_only)->group("");  // for a supervisor; not in the help
   worker::add_engine_options(app, engine_flags);
   worker::add_program_options(app, flags);
   try {
@@ -106,7 +128,11 @@ int main(int argc, char** argv) {
   auto options = worker::engine_options(engine_flags);
   if (!options) return worker::report(program, options.error());
   options->program_helper = "/proc/self/exe";
+  if (!engine_flags.devices.empty() && !devices_only) {
+    return worker::serve_devices(engine_flags, flags, program);
+  }
   worker::DriverGuard guard(program, argv, {.device = options->device, .cores = options->cores});
+  if (devices_only) return print_devices(engine_flags);
   if (print_program) return print_operations(*options, guard);
   auto executor = make_executor(*options, engine_flags.step_limit_s);
   if (!executor) return worker::report(program, guard.failed(std::move(executor).error()));

@@ -136,6 +136,13 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "OpenCL device, as PLATFORM:DEVICE numbers or a part of its name "
       "[$MILLRACE_DEVICE, else the first GPU]" +
           at_length("Without a GPU, the first device is taken."));
+  app.add_option("--devices", flags.devices,
+                 "an engine on each: all of one kind, or a list like 0,2" +
+                     at_length("all means every device like the one that --device chooses. A list "
+                               "names devices of one kind by PLATFORM:DEVICE or DEVICE. Only on "
+                               "devices of one kind do all engines give the same bits."))
+      ->type_name("LIST")
+      ->group(engine_group);
   app.add_option("--cores", flags.cores,
                  "cores of a CPU device [all that the process may use]" +
                      at_length("A process may use the cores that its affinity mask and the "
@@ -154,15 +161,28 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "file of mean keys that millrace calibrate wrote" +
           at_length("Each key is stored as its difference from the mean key of its layer and head. "
                     "The size and the speed stay the same, and the cache is closer to f16."));
-  add("--kv-memory", flags.kv_memory, "SIZE", "memory of the KV cache");
+  add("--kv-memory", flags.kv_memory, "SIZE",
+      "memory of the KV cache" +
+          at_length("auto takes what the model leaves of a device's own memory, less a margin of a "
+                    "sixteenth and 512 MiB, and 1GiB of memory that the device shares with the "
+                    "host. Give a size where other programs use the device, too."));
   add("--max-batch", flags.max_batch, "N",
       "sequences in one step, at most " + std::to_string(max_batch_most));
-  add("--step-tokens", flags.step_tokens, "N", "tokens in one step, at least --max-batch");
+  app.add_option(
+         "--step-tokens", flags.step_tokens,
+         "tokens in one step, at least --max-batch [by device]" +
+             at_length("Without it, up to 512 tokens, up to 4096 on a device with memory of "
+                       "its own, and at least twice --max-batch. Steps that would take "
+                       "longer than a quarter of a second get fewer tokens of prompts."))
+      ->type_name("N")
+      ->group(engine_group)
+      ->check(CLI::Range(1u, engine::most_step_tokens));
   add("--prefill-chunk", flags.prefill_chunk, "N", "tokens of one sequence in one step");
   add("--prefix-cache", flags.prefix_cache, "WHERE",
-      "where common beginnings of prompts are kept: memory, off, or a folder like ./prefixes" +
-          at_length("memory keeps them in the KV cache. A folder, whose name needs a slash, keeps "
-                    "them over restarts as well."));
+      "beginnings of prompts: memory, off, or ./FOLDER" +
+          at_length("Beginnings that prompts share are computed once. memory keeps them in the KV "
+                    "cache. A folder, whose name needs a slash, like ./prefixes, keeps them over "
+                    "restarts as well."));
   add("--prefix-disk", flags.prefix_disk, "SIZE",
       "size limit of the folder of --prefix-cache" +
           at_length("It holds keys and values, and of a model with recurrent layers a state for "
@@ -182,7 +202,6 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
     return fail(Code::usage, "--math " + flags.math + " is unknown",
                 "give --math fast or --math exact");
   const std::pair<const char*, std::uint32_t> counts[] = {{"--max-batch", flags.max_batch},
-                                                          {"--step-tokens", flags.step_tokens},
                                                           {"--prefill-chunk", flags.prefill_chunk}};
   for (const auto& [name, value] : counts)
     if (value == 0) return fail(Code::usage, std::string(name) + " is 0", "give at least 1");
@@ -196,7 +215,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
                 "--max-batch is " + std::to_string(flags.max_batch) + ", the limit is " +
                     std::to_string(max_batch_most),
                 "start more engines to run more at once");
-  if (flags.step_tokens < flags.max_batch)
+  if (flags.step_tokens != 0 && flags.step_tokens < flags.max_batch)
     return fail(Code::usage,
                 "--step-tokens " + std::to_string(flags.step_tokens) +
                     " is less than --max-batch " + std::to_string(flags.max_batch),
@@ -209,7 +228,10 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.cores = flags.cores;
   MILLRACE_ASSIGN(options.kv, kv_of(flags));
   options.kv_center = flags.kv_center;
-  MILLRACE_ASSIGN(options.kv_memory_bytes, size_of("--kv-memory", flags.kv_memory));
+  options.kv_memory_auto = flags.kv_memory == engine::kv_auto;
+  if (!options.kv_memory_auto) {
+    MILLRACE_ASSIGN(options.kv_memory_bytes, size_of("--kv-memory", flags.kv_memory));
+  }
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
   options.prefill_chunk = flags.prefill_chunk;
@@ -229,8 +251,6 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   flags.kv_memory,
                                   "--max-batch",
                                   std::to_string(flags.max_batch),
-                                  "--step-tokens",
-                                  std::to_string(flags.step_tokens),
                                   "--prefill-chunk",
                                   std::to_string(flags.prefill_chunk),
                                   "--prefix-cache",
@@ -241,10 +261,12 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
                                   flags.math,
                                   "--step-limit",
                                   std::to_string(flags.step_limit_s)};
+  if (flags.step_tokens != 0) {
+    out.insert(out.end(), {"--step-tokens", std::to_string(flags.step_tokens)});
+  }
   if (!flags.kv_center.empty()) out.insert(out.end(), {"--kv-center", flags.kv_center});
   if (!flags.model_name.empty()) out.insert(out.end(), {"--model-name", flags.model_name});
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
-  if (!flags.device.empty()) out.insert(out.end(), {"--device", flags.device});
   return out;
 }
 

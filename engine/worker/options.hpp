@@ -20,13 +20,14 @@ struct EngineFlags {
   std::string model;
   std::string model_name;  // empty: the file's name
   std::string device;
+  std::string devices;      // empty: one engine, on `device`
   std::uint32_t cores = 0;  // 0: all that this process may use
   std::string kv = "f16";
   std::string kv_protect = "auto";
   std::string kv_center;
-  std::string kv_memory = "1GiB";
+  std::string kv_memory = "auto";
   std::uint32_t max_batch = 64;
-  std::uint32_t step_tokens = 512;
+  std::uint32_t step_tokens = 0;  // 0: chosen by the device
   std::uint32_t prefill_chunk = 256;
   std::string prefix_cache = "memory";
   std::string prefix_disk = "8GiB";
@@ -34,7 +35,7 @@ struct EngineFlags {
   std::uint32_t step_limit_s = 120;  // longer than a broker waits for steps
 };
 
-inline constexpr std::uint32_t max_batch_most = 512;
+inline constexpr std::uint32_t max_batch_most = 1'024;
 
 inline constexpr const char* engine_group = "Engine";  // heading of these options in --help
 
@@ -49,7 +50,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags);
 // takes. Whether a model's heads fit the codecs of --kv shows only when the model is loaded.
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 
-// The flags as arguments for a child process, without --model.
+// The flags as arguments for a child process, without --model, --device and --devices: a Fleet
+// gives each engine its own device.
 std::vector<std::string> engine_arguments(const EngineFlags& flags);
 
 // Parses a size in bytes, such as "2GiB", "512MiB", "1.5GB" or "1000000". A bare K, M, G or T is a

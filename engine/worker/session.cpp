@@ -103,6 +103,7 @@ void Session::welcomed(const Welcome& welcome) {
   log_info(other ? "joined a new broker" : "joined the broker",
            {{"broker", broker_}, {"leases", book_.all().size()}});
   heartbeat();  // first, so that the broker counts the leases that are held
+  if (options_.joined) options_.joined();
 }
 
 void Session::refused(std::uint64_t id, const Refused& refused) {

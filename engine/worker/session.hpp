@@ -11,6 +11,7 @@
 // Thread safety: none; one thread owns it.
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,9 +23,10 @@
 namespace millrace::worker {
 
 struct SessionOptions {
-  std::string name;      // for people
-  std::string software;  // "millrace-engine 0.1.0"
-  std::string instance;  // random id of this process
+  std::string name;                // for people
+  std::string software;            // "millrace-engine 0.1.0"
+  std::string instance;            // random id of this process
+  std::function<void()> joined{};  // called whenever a broker has welcomed it; may be empty
   std::uint32_t drain_timeout_ms = 30'000;
   std::uint32_t hello_ms = 1'000;  // wait between two hellos, doubled up to hello_most_ms
   std::uint32_t hello_most_ms = 15'000;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "engine/supervise/fleet.hpp"
 #include "engine/worker/link.hpp"
 #include "engine/worker/parent_watch.hpp"
 #include "schemas/base/log.hpp"
@@ -39,13 +40,13 @@ void handle_signals(Link* link) {
   ::sigaction(SIGINT, &action, nullptr);
 }
 
-std::string default_name() {
+}  // namespace
+
+std::string host_name() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return std::string(host[0] != '\0' ? host.data() : "engine") + ":" + std::to_string(::getpid());
+  return host[0] != '\0' ? host.data() : "engine";
 }
-
-}  // namespace
 
 void add_program_options(CLI::App& app, ProgramFlags& flags) {
   app.add_option("--broker", flags.broker, "the broker's endpoint for engines")
@@ -62,7 +63,17 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
       ->capture_default_str();
   app.add_flag("--die-with-parent", flags.die_with_parent,
                "end when the process that started this one ends");
+  app.add_flag("--tell-joined", flags.tell_joined)->group("");  // for a supervisor; not in the help
   add_log_options(app, flags.log);
+}
+
+std::vector<std::string> program_arguments(const ProgramFlags& flags) {
+  std::vector<std::string> out = {"--broker",        flags.broker,
+                                  "--drain-timeout", std::to_string(flags.drain_timeout_s),
+                                  "--log-level",     flags.log.level};
+  if (!flags.key.empty()) out.insert(out.end(), {"--key", flags.key});
+  if (flags.log.json) out.emplace_back("--log-json");
+  return out;
 }
 
 Status begin_program(const ProgramFlags& flags) {
@@ -77,10 +88,16 @@ int serve(const ProgramFlags& flags, const char* software, Executor& executor) {
   const SystemClock clock;
   net::Context context;
   SessionOptions options;
-  options.name = flags.name.empty() ? default_name() : flags.name;
+  options.name = flags.name.empty() ? host_name() + ":" + std::to_string(::getpid()) : flags.name;
   options.software = software;
   options.instance = random_id();
   options.drain_timeout_ms = flags.drain_timeout_s * 1'000;
+  if (flags.tell_joined) {
+    options.joined = [] {
+      std::printf("%s\n", std::string(supervise::joined_line).c_str());
+      std::fflush(stdout);
+    };
+  }
   const auto key = key_for(flags.key, flags.broker);
   if (!key) return report(software, key.error());
   auto link = Link::open(context, flags.broker, {key->public_key, key->secret_key, key->broker_key},

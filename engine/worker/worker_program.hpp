@@ -5,6 +5,7 @@
 // Thread safety: call these functions from main() only.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/worker/executor.hpp"
 #include "engine/worker/options.hpp"
@@ -18,9 +19,13 @@ struct ProgramFlags {
   std::string name;  // empty: host name and process id
   std::uint32_t drain_timeout_s = 30;
   bool die_with_parent = false;
+  bool tell_joined = false;  // write a line for the supervisor each time that a broker takes it
   LogFlags log;
 };
 void add_program_options(CLI::App& app, ProgramFlags& flags);
+// The flags as arguments for a child process, without --name and what ties it to this one.
+std::vector<std::string> program_arguments(const ProgramFlags& flags);
+std::string host_name();
 
 // Sets up the log and --die-with-parent, and prepares the broker's endpoint. Call it before
 // anything slow.

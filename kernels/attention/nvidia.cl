@@ -1,206 +1,251 @@
-// Causal attention of NVIDIA GPUs over keys and values that are plain halves. Contract and bits:
-// generic.cl; other codecs, and values in keys, run there.
+// Causal attention of NVIDIA GPUs on the matrix unit, over keys and values that are plain halves,
+// in math fast. Other codecs, values in keys, centered keys and math exact: generic.cl.
 //
 //   qkv, sinks, kv, step   as for generic.cl
-//   out     float [tokens][out_stride], or null
-//   codes   rows of code_stride words of halves of out (quantize/code_block.h), or null
-//   launch  one group of ITEMS work-items per token and set of HEADS_AT_ONCE query heads of a KV
-//           head, groups (KV_HEADS * HEAD_PARTS, tokens)
+//   out       float [tokens][out_stride], or null
+//   codes     rows of code_stride words of halves of out (quantize/code_block.h), or null
+//   partials  results of segments of tiles that are cut: per row and set of heads
+//             MATRIX_PARTIAL_FLOATS(HEAD_DIM) floats (work.h)
+//   counters  of tiles that are cut, [counter][HEAD_SETS], zero before and after each launch
+//   units     where the MatrixUnits of the launch begin in `step`, one for each group
+//   launch    groups (HEAD_SETS, units) of (32, GROUP_WARPS) work-items
 //
-// Keys, then values, of a segment come to local memory in chunks of CHUNK_PAGES pages, each while
-// the one before is used: a page of a KV head is contiguous, and all query heads of the group read
-// it there. A work-item computes the scores of a key, then the sums of a channel.
-// Limit: many tokens: memory, or for many query heads the reads of local memory; few: the time of
-// the chains of sums, 2 * HEAD_DIM + SEGMENT_TOKENS steps a segment.
+// Contract, the same whatever the tile, the batch, the chunks of a prompt and the groups. Scores
+// count in powers of two: with u = scale * log2 e (with SOFT_CAP: scale, and log2 e afterwards),
+//     s_j  = sum over channels of half(q * u) * k_j, by the unit, chunks of 16 channels ascending
+//            from 0; minus infinity for a key that the query does not see
+//   in a segment of 256 keys (generic.cl), blocks of 32 at absolute positions come in order. m is
+//   the largest s_j so far, less 11, and f = 2^(m before - m) at each block:
+//     w_j  = 2^(s_j - m)
+//     l    = l * f, plus the sum of half(w_j); a = a * f, plus the sum of half(w_j) * v_j: by the
+//            unit, pages of 16 keys ascending
+//   segments are merged left to right as in generic.cl, with 2^x (mr_power) in place of mr_exp.
+// Weights reach up to 2^11, so that those far below the largest are still normal halves; the
+// factor cancels. A block of which a query sees nothing changes nothing of its own: f is 1, and its
+// weights are 0. So a tile may hold queries that see different keys.
 //
-// Defines besides those of generic.cl: HEADS_AT_ONCE, which divides GROUP.
+// Queries are rounded to halves, as keys are, and so are weights: the error of an output is that
+// of 11 bits in each. A query beyond the halves (65504 / u) makes its own output NaN or infinite.
+// NaN among the values of a sequence reaches the rows of one tile, which are of that sequence.
+//
+// A warp has 16 rows: WARP_TOKENS tokens times GROUP query heads. Keys and values come to local
+// memory in a ring of two blocks each. With SHARED_ROWS 0 the warps of a group have neighbouring
+// tokens of one sequence, and share its blocks; the group goes through the segments of its unit.
+// With 1 the unit is one segment, and all warps have the same rows (blocks.cl); each makes the
+// weights of all keys anew. If a unit does not have all segments of its tile, the group that is
+// done last folds the results of all.
+// Limit: few tokens a sequence: memory; prompts: the unit, and reads of local memory, an operand
+// for two instructions.
+//
+// Defines besides those of generic.cl: GROUP_WARPS, which is 4 with SHARED_ROWS 1; HEAD_SETS
+// (heads.cl), so that GROUP is at most 16.
+#include "attention/blocks.cl"
+#include "attention/results.cl"
 #include "attention/shape.cl"
+#include "attention/warp.cl"
+#include "attention/weights.cl"
 #include "attention/work.h"
 #include "common/halves.cl"
 #include "common/math.cl"
 #include "common/prelude.cl"
 #include "kv/layout.cl"
 #include "matmul/mma.cl"
-#include "quantize/code_block.h"
 #include "step/table.cl"
 
-#ifndef ITEMS
-#define ITEMS ATTENTION_ITEMS
-#endif
-#ifndef HEADS_AT_ONCE
-#define HEADS_AT_ONCE 1
-#endif
-#define HEAD_PARTS (GROUP / HEADS_AT_ONCE)
-#define OWN_CHANNELS ((HEAD_DIM + ITEMS - 1) / ITEMS)
-#define CHUNK_PAGES (1024 / HEAD_DIM)  // 32 KiB
-#define CHUNK_TOKENS (CHUNK_PAGES * PAGE_TOKENS)
-#define PAGE_VECTORS (2 * HEAD_DIM)  // of 16 bytes: the keys or the values of a page and KV head
-#define CHUNK_VECTORS (CHUNK_PAGES * PAGE_VECTORS)
+#define GOES_ON (!SHARED_ROWS)  // from one segment to the next
 
-// Begins to copy the pages of a chunk, as far as they exist; `at` is the place of a page's keys or
-// values of the KV head.
-MR_GROUP_INLINE void mr_copy_chunk(__local uint4* to, __global const uchar* kv,
-                                   __local const uint* pages, uint page_count, uint chunk,
-                                   uint at, uint item) {
-  const uint first = chunk * CHUNK_PAGES;
-  if (first < page_count) {
-    const uint vectors = min((uint)CHUNK_PAGES, page_count - first) * PAGE_VECTORS;
-    for (uint i = item; i < vectors; i += ITEMS) {
-      const size_t page = (size_t)pages[first + i / PAGE_VECTORS] * PAGE_BYTES;
-      mr_copy16(to + i, (__global const uint4*)(kv + page + at) + i % PAGE_VECTORS);
-    }
+// What a group works on.
+typedef struct {
+  MatrixUnit unit;
+  Source source;
+  __global const uint* table;
+  uint begin, end;  // blocks
+  uint set, segment;  // of heads; the tile's first
+} Work;
+
+MR_GROUP_INLINE void mr_begin_work(Work* own, __global const uchar* kv, __global const uint* step,
+                                   uint units, __local uint* pages, uint item) {
+  own->unit = *mr_matrix_unit(step, units, (uint)get_group_id(1));
+  const MatrixUnit* unit = &own->unit;
+  own->set = (uint)get_group_id(0);
+  own->table = step + unit->table;
+  const uint kv_head = own->set / (HEAD_SETS / KV_HEADS);
+  const uint last = unit->position + unit->tokens - 1, seen = mr_first_seen(unit->position);
+  own->source.kv = kv;
+  own->source.pages = pages;
+  own->source.first_page = seen / PAGE_TOKENS;
+  own->source.last_page = last / PAGE_TOKENS;
+  own->source.last = last;
+  own->source.keys_at = (uint)mr_keys_at(0, kv_head);
+  own->source.values_at = (uint)mr_values_at(0, kv_head);
+  own->begin = max(unit->first * SEGMENT_BLOCKS, seen / MATRIX_BLOCK);
+  own->end = min((unit->first + unit->count) * SEGMENT_BLOCKS, last / MATRIX_BLOCK + 1);
+  own->segment = seen / SEGMENT_TOKENS;
+  for (uint i = item; i < KEPT_PAGES; i += GROUP_ITEMS) {
+    const uint page = unit->first * SEGMENT_PAGES + i;
+    const int exists = page >= own->source.first_page && page <= own->source.last_page;
+    pages[page % KEPT_PAGES] = exists ? own->table[page] : 0;
   }
-  MR_COPIES_BEGUN();
+  MR_GROUP_BARRIER();
 }
 
-// Writes the scores of a chunk's keys for all heads, s[key][head].
-MR_GROUP_INLINE void mr_chunk_scores(__local float* s, __local const float* q,
-                                     __local const ushort* keys, uint count, uint position,
-                                     uint seen, uint item) {
-  for (uint j = item; j < count; j += ITEMS) {
-    __local const ushort* key = keys + j / PAGE_TOKENS * (PAGE_TOKENS * HEAD_DIM) + j % PAGE_TOKENS;
-    float own[HEADS_AT_ONCE];
-    MR_EACH(h, HEADS_AT_ONCE) own[h] = 0.0f;
-    _Pragma("unroll 16") for (uint d = 0; d < HEAD_DIM; ++d) {
-      const float k = mr_from_half(key[d * PAGE_TOKENS]);
-      MR_EACH(h, HEADS_AT_ONCE) own[h] = fma(q[d * HEADS_AT_ONCE + h], k, own[h]);
-    }
-    MR_EACH(h, HEADS_AT_ONCE) {
-#ifdef SOFT_CAP
-      own[h] = mr_capped(own[h]);
-#endif
-      s[j * HEADS_AT_ONCE + h] = position + j < seen ? -INFINITY : own[h];
-    }
-  }
-}
-
-// Replaces the scores of `count` keys by e_j, and finds each head's m and l. `fold` has
-// ITEMS * HEADS_AT_ONCE floats.
-MR_GROUP_INLINE void mr_segment_weights(__local float* s, __local float* fold, uint count,
-                                        float* m, float* l, uint item) {
-  float own[HEADS_AT_ONCE];
-  MR_EACH(h, HEADS_AT_ONCE) own[h] = -INFINITY;
-  for (uint j = item; j < count; j += ITEMS) {
-    MR_EACH(h, HEADS_AT_ONCE) own[h] = fmax(own[h], s[j * HEADS_AT_ONCE + h]);
-  }
-  MR_EACH(h, HEADS_AT_ONCE) fold[item * HEADS_AT_ONCE + h] = own[h];
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint width = ITEMS / 2; width > 0; width /= 2) {
-    for (uint i = item; i < width * HEADS_AT_ONCE; i += ITEMS) {
-      fold[i] = fmax(fold[i], fold[i + width * HEADS_AT_ONCE]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  MR_EACH(h, HEADS_AT_ONCE) m[h] = fold[h];
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint j = item; j < count; j += ITEMS) {
-    MR_EACH(h, HEADS_AT_ONCE) {
-      s[j * HEADS_AT_ONCE + h] = mr_exp(s[j * HEADS_AT_ONCE + h] - m[h]);
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint i = item; i < 16 * HEADS_AT_ONCE; i += ITEMS) {
-    float lane = 0.0f;
-    for (uint j = i % 16; j < count; j += 16) lane = lane + s[j * HEADS_AT_ONCE + i / 16];
-    fold[i] = lane;
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  MR_EACH(h, HEADS_AT_ONCE) l[h] = mr_sum16(vload16(h, fold));
-}
-
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1)))
 void attention(__global const float* qkv, __global const float* sinks, __global const uchar* kv,
                __global const uint* step, __global float* out, __global ushort* codes,
-               uint positions, uint tables, uint qkv_stride, uint out_stride, uint code_stride,
-               float scale) {
-  __local uint4 chunks[2 * CHUNK_VECTORS];
-  __local float q[HEAD_DIM * HEADS_AT_ONCE], s[SEGMENT_TOKENS * HEADS_AT_ONCE];
-  __local float fold[ITEMS * HEADS_AT_ONCE];
-  __local uint pages[SEGMENT_TOKENS / PAGE_TOKENS];
-  const uint item = (uint)get_local_id(0), token = (uint)get_group_id(1);
-  const uint kv_head = (uint)get_group_id(0) / HEAD_PARTS;
-  const uint first_head = (uint)get_group_id(0) * HEADS_AT_ONCE;
-  const uint position = step[positions + token];
-  const uint keys_at = (uint)mr_keys_at(0, kv_head), values_at = (uint)mr_values_at(0, kv_head);
-  __global const uint* table = mr_page_table(step, tables, token);
-  __global const float* queries = qkv + (size_t)token * qkv_stride + first_head * HEAD_DIM;
-  for (uint i = item; i < HEAD_DIM * HEADS_AT_ONCE; i += ITEMS) {
-    q[i % HEAD_DIM * HEADS_AT_ONCE + i / HEAD_DIM] = queries[i] * scale;
+               __global float* partials, volatile __global uint* counters, uint units,
+               uint qkv_stride, uint out_stride, uint code_stride, float scale) {
+  MR_MMA_MEMORY
+  MR_QUAD_MEMORY
+  __local uint4 keys[2 * MATRIX_KEY_VECTORS(HEAD_DIM)];
+  __local uint4 values[2 * MATRIX_VALUE_VECTORS(HEAD_DIM)];
+  __local uint pages[KEPT_PAGES], arrived[1];
+#if LOCAL_QUERIES
+  __local uint4 query_memory[(SHARED_ROWS ? 1 : GROUP_WARPS) * CHUNKS * 32];
+#endif
+#if SHARED_ROWS
+  __local float4 score_memory[KEY_TILES * 32];
+#endif
+#if GOES_ON
+  __local float total_memory[GROUP_WARPS * 32 * 2 * CHUNKS * 4];
+#endif
+  const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1), t = lane % 4;
+  const uint item = warp * 32 + lane;
+  // The warp's rows are those of the tile's warp tile_warp, its chunks of channels begin here.
+  const uint tile_warp = SHARED_ROWS ? 0 : warp, chunk = SHARED_ROWS ? warp * OWN_CHUNKS : 0;
+  Work work;
+  mr_begin_work(&work, kv, step, units, pages, item);
+  const MatrixUnit* unit = &work.unit;
+  mr_copy_keys(keys, &work.source, work.begin, item);
+  MR_COPIES_BEGUN();
+  mr_copy_values(values, &work.source, work.begin, item);
+  MR_COPIES_BEGUN();
+  if (work.begin + 1 < work.end) {
+    mr_copy_keys(keys + MATRIX_KEY_VECTORS(HEAD_DIM), &work.source, work.begin + 1, item);
   }
-  float total[HEADS_AT_ONCE][OWN_CHANNELS], top[HEADS_AT_ONCE], mass[HEADS_AT_ONCE];
-  const uint seen = mr_first_seen(position), begins = seen / SEGMENT_TOKENS;
-  for (uint segment = begins; segment <= position / SEGMENT_TOKENS; ++segment) {
-    const uint skipped = mr_skipped(position, segment);
-    const uint start = segment * SEGMENT_TOKENS + skipped;
-    const uint count = min(position + 1 - start, SEGMENT_TOKENS - skipped);
-    const uint page_count = (count + PAGE_TOKENS - 1) / PAGE_TOKENS;
-    const uint chunk_count = (count + CHUNK_TOKENS - 1) / CHUNK_TOKENS;
-    if (item < page_count) pages[item] = table[start / PAGE_TOKENS + item];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    mr_copy_chunk(chunks, kv, pages, page_count, 0, keys_at, item);
-    // Chunk i of keys and values together is in one half of `chunks`, the next in the other.
-    for (uint i = 0; i < chunk_count; ++i) {
-      const uint last = i + 1 == chunk_count;
-      mr_copy_chunk(chunks + (i + 1) % 2 * CHUNK_VECTORS, kv, pages, page_count, last ? 0 : i + 1,
-                    last ? values_at : keys_at, item);
-      MR_WAIT_FOR_COPIES(1);
-      barrier(CLK_LOCAL_MEM_FENCE);
-      const uint first = i * CHUNK_TOKENS;
-      mr_chunk_scores(s + first * HEADS_AT_ONCE, q,
-                      (__local const ushort*)(chunks + i % 2 * CHUNK_VECTORS),
-                      min(count - first, (uint)CHUNK_TOKENS), start + first, seen, item);
-      barrier(CLK_LOCAL_MEM_FENCE);
+  MR_COPIES_BEGUN();
+  Rows own;
+  mr_rows_of(&own, unit, work.set, tile_warp, lane);
+  __global const float* query[2];
+  MR_EACH(r, 2) {
+    query[r] = qkv + (size_t)own.token[r] * qkv_stride + own.head[r] * HEAD_DIM;
+  }
+#ifndef SOFT_CAP
+  scale = scale * MR_LOG2_E;
+#endif
+#if LOCAL_QUERIES
+  __local uint4* q = query_memory + tile_warp * (CHUNKS * 32);
+  for (uint c = SHARED_ROWS ? warp : 0; c < CHUNKS; c += SHARED_ROWS ? GROUP_WARPS : 1) {
+    uint words[4];
+    mr_load_query(words, query, own.exists, c, t, scale);
+    q[c * 32 + lane] = (uint4)(words[0], words[1], words[2], words[3]);
+  }
+#else
+  uint q[CHUNKS][4];
+  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], query, own.exists, c, t, scale);
+#endif
+#if GOES_ON
+  Before before;
+  before.a = total_memory + warp * (32 * 2 * CHUNKS * 4) + lane;
+#endif
+  float a[2 * OWN_CHUNKS][4], l[4], m[2];
+  _Pragma("unroll 1") for (uint block = work.begin; block < work.end; ++block) {
+    if (block == work.begin || block % SEGMENT_BLOCKS == 0) {
+      MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) a[n][i] = 0.0f;
+      MR_EACH(i, 4) l[i] = 0.0f;
+      MR_EACH(r, 2) m[r] = -INFINITY;
     }
-    float m[HEADS_AT_ONCE], l[HEADS_AT_ONCE], a[HEADS_AT_ONCE][OWN_CHANNELS];
-    mr_segment_weights(s, fold, count, m, l, item);
-    MR_EACH(h, HEADS_AT_ONCE) MR_EACH(c, OWN_CHANNELS) a[h][c] = 0.0f;
-    for (uint i = 0; i < chunk_count; ++i) {
-      const uint at = chunk_count + i, first = i * CHUNK_TOKENS;
-      mr_copy_chunk(chunks + (at + 1) % 2 * CHUNK_VECTORS, kv, pages, page_count, i + 1, values_at,
-                    item);
-      MR_WAIT_FOR_COPIES(1);
-      barrier(CLK_LOCAL_MEM_FENCE);
-      __local const ushort* values = (__local const ushort*)(chunks + at % 2 * CHUNK_VECTORS);
-      __local const float* e = s + first * HEADS_AT_ONCE;
-      const uint here = min(count - first, (uint)CHUNK_TOKENS);
-      MR_EACH(c, OWN_CHANNELS) {
-        const uint d = item + c * ITEMS;
-        if (HEAD_DIM % ITEMS == 0 || d < HEAD_DIM) {
-          _Pragma("unroll 8") for (uint j = 0; j < here; ++j) {
-            const float v = mr_from_half(values[j * HEAD_DIM + d]);
-            MR_EACH(h, HEADS_AT_ONCE) a[h][c] = fma(e[j * HEADS_AT_ONCE + h], v, a[h][c]);
-          }
+    const uint odd = (block - work.begin) % 2;
+    __local uint4* block_keys = keys + odd * MATRIX_KEY_VECTORS(HEAD_DIM);
+    __local uint4* block_values = values + odd * MATRIX_VALUE_VECTORS(HEAD_DIM);
+#if GOES_ON
+    const uint next_page = (block / SEGMENT_BLOCKS + 1) * SEGMENT_PAGES;
+    uint next = 0;
+    if (block % SEGMENT_BLOCKS == 0 && next_page + item <= work.source.last_page) {
+      next = work.table[next_page + item];
+    }
+#endif
+    // The keys have arrived, and all have left the values before.
+    MR_WAIT_FOR_COPIES(2);
+    MR_GROUP_BARRIER();
+    if (block + 1 < work.end) {
+      mr_copy_values(values + (1 - odd) * MATRIX_VALUE_VECTORS(HEAD_DIM), &work.source, block + 1,
+                     item);
+    }
+    MR_COPIES_BEGUN();
+    const uint first = block * MATRIX_BLOCK;
+    const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + MATRIX_BLOCK);
+    float s[KEY_TILES][4];
+#if SHARED_ROWS
+    mr_scores(s[0], q, block_keys, warp, lane MR_MMA_ARGUMENT);
+    score_memory[item] = (float4)(s[0][0], s[0][1], s[0][2], s[0][3]);
+#else
+    if (sees) mr_scores(s, q, block_keys, lane MR_MMA_ARGUMENT);
+#endif
+    // The values have arrived, and all have left the keys.
+    MR_WAIT_FOR_COPIES(2);
+    MR_GROUP_BARRIER();
+    if (block + 2 < work.end) mr_copy_keys(block_keys, &work.source, block + 2, item);
+    MR_COPIES_BEGUN();
+#if SHARED_ROWS
+    MR_UNIT_EACH(n, KEY_TILES) {
+      const float4 of = score_memory[n * 32 + lane];
+      s[n][0] = of.x;
+      s[n][1] = of.y;
+      s[n][2] = of.z;
+      s[n][3] = of.w;
+    }
+#endif
+    if (sees) {
+      uint w[BLOCK_PAGES][4];
+      mr_mask(s, &own, block, t);
+      mr_weights(w, s, m, l, a MR_QUAD_ARGUMENT);
+      mr_add_block(a, l, w, block_values, chunk, lane MR_MMA_ARGUMENT);
+    }
+#if GOES_ON
+    // Those of the segment after the next take the place of those of the segment before.
+    if (block % SEGMENT_BLOCKS == 0 && block != work.begin && item < SEGMENT_PAGES) {
+      pages[(next_page + item) % KEPT_PAGES] = next;
+    }
+#endif
+    const uint segment = block / SEGMENT_BLOCKS;
+    const int ends = block % SEGMENT_BLOCKS == SEGMENT_BLOCKS - 1 || block + 1 == work.end;
+    if (ends && unit->parts > 0) {
+      MR_EACH(r, 2) {
+        if (own.exists[r]) {
+          __global float* record =
+              mr_partial(partials, unit, work.set, segment - work.segment, own.row[r]);
+          mr_put_partial(record, a, l, m, r, chunk, t);
         }
       }
-      barrier(CLK_LOCAL_MEM_FENCE);
     }
-    MR_EACH(h, HEADS_AT_ONCE) {
-      const float merged = segment == begins ? m[h] : fmax(top[h], m[h]);
-      const float f = mr_exp(top[h] - merged), g = mr_exp(m[h] - merged);
-      MR_EACH(c, OWN_CHANNELS) {
-        total[h][c] = segment == begins ? a[h][c] : fma(total[h][c], f, a[h][c] * g);
-      }
-      mass[h] = segment == begins ? l[h] : fma(mass[h], f, l[h] * g);
-      top[h] = merged;
+#if GOES_ON
+    if (ends && unit->parts == 0) {
+      if (segment > unit->first) mr_fold_before(&before, a, l, m);
+      if (block + 1 < work.end) mr_keep(&before, a, l, m);
     }
-  }
-  MR_EACH(h, HEADS_AT_ONCE) {
-    const uint head = first_head + h;
-#if SINKS
-    const float merged = fmax(top[h], sinks[head]), f = mr_exp(top[h] - merged);
-    const float inverse = f * mr_recip(fma(mass[h], f, mr_exp(sinks[head] - merged)));
-#else
-    const float inverse = mr_recip(mass[h]);
 #endif
-    MR_EACH(c, OWN_CHANNELS) {
-      const uint d = item + c * ITEMS;
-      if (HEAD_DIM % ITEMS == 0 || d < HEAD_DIM) {
-        const float value = total[h][c] * inverse;
-        if (out != 0) out[(size_t)token * out_stride + head * HEAD_DIM + d] = value;
-        if (codes != 0) {
-          const uint channel = head * HEAD_DIM + d;
-          const size_t vector = H_VECTOR_AT((size_t)token, channel / 8, code_stride / 4);
-          codes[vector * 8 + channel % 8] = (ushort)mr_halves(value * H_SCALE, 0.0f);
+  }
+  const Outputs outputs = {out, codes, out_stride, code_stride};
+  if (unit->parts > 0) {
+    __global volatile uint* counter = counters + unit->counter * HEAD_SETS + work.set;
+    MR_PUBLISH();
+    MR_GROUP_BARRIER();
+    if (item == 0) arrived[0] = atomic_inc(counter);
+    MR_GROUP_BARRIER();
+    if (arrived[0] + 1 == unit->parts) {
+      MR_PUBLISH();
+      mr_fold_tile(partials, unit, work.set, work.source.last / SEGMENT_TOKENS - work.segment + 1,
+                   sinks, &outputs, item);
+      if (item == 0) *counter = 0;
+    }
+  } else {
+    MR_EACH(r, 2) {
+      if (own.exists[r]) {
+        const Output to = mr_output_of(&outputs, own.token[r], own.head[r],
+                                       mr_inverse(m[r], l[2 * r], sinks, own.head[r]));
+        MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
+          const uint at = 2 * chunk + n;
+          if (MR_EXISTING(at)) mr_put_output(&to, 8 * at + 2 * t, a[n][2 * r], a[n][2 * r + 1]);
         }
       }
     }

@@ -13,3 +13,19 @@
 
 // Work-items of a group of the generic family (generic.cl).
 #define ATTENTION_ITEMS 64
+
+// Attention on the matrix unit of NVIDIA GPUs (nvidia.cl): the rows of a warp, the keys of a block,
+// and the local memory of a group in vectors of 16 bytes.
+#define MATRIX_ROWS 16
+#define MATRIX_BLOCK 32
+#define MATRIX_KEY_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8))
+#define MATRIX_VALUE_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8 + 1))
+// Of a warp with rows of its own the sums of the segments before, and the queries that registers do
+// not hold; of warps that share rows the queries, and the scores of a block.
+#define MATRIX_QUERY_VECTORS(head_dim) ((head_dim) > 128 ? 2 * (head_dim) : 0)
+#define MATRIX_OWN_VECTORS(head_dim) (MATRIX_QUERY_VECTORS(head_dim) + 4 * (head_dim))
+#define MATRIX_SHARED_VECTORS(head_dim) (2 * (head_dim) + 4 * MATRIX_BLOCK)
+#define MATRIX_RING_VECTORS(head_dim) \
+  (2 * (MATRIX_KEY_VECTORS(head_dim) + MATRIX_VALUE_VECTORS(head_dim)))
+// The floats of a row's result in one segment: its sums, m, l, and two that are not used.
+#define MATRIX_PARTIAL_FLOATS(head_dim) ((head_dim) + 4)

@@ -16,15 +16,23 @@
 // two words for the first 16 halves, two for the others. Vector m of column c, of four, stands in
 // local memory at tile[MR_COLUMN_AT(c, m)], so that 8 lanes never meet in a bank.
 //
-// mr_copy16(to, from): begins to copy four words from global to local memory. MR_COPIES_BEGUN()
-// ends a set of copies; MR_WAIT_FOR_COPIES(n) waits until at most the n last sets are under way.
+// MR_LOAD_TURNED(words, tile, AT, lane): turns four squares of 8 by 8 halves over, whose row r is
+// the vector tile[AT(m, r)] of square m, in local memory: lane 4g + t gets, in word m, the halves
+// of column g in rows 2t and 2t + 1. They are operand b of a matrix whose rows are such vectors.
+//
+// mr_copy16(to, from): begins to copy four words from global to local memory.
+// mr_copy16_if(exists, to, from) writes zeros, and reads nothing, where nothing exists.
+// MR_COPIES_BEGUN() ends a set of copies; MR_WAIT_FOR_COPIES(n) waits until at most the n last sets
+// are under way.
 //
 // MATRIX_UNIT 1 is the instruction. 0 computes the same through local memory, on any device, where
 // all work-items of the group must call: so the kernels can be tested without such a GPU.
 //
 //   MR_MMA_MEMORY  a statement at the beginning of the kernel
+//   MR_MMA_PARAMETER, MR_MMA_ARGUMENT  the last of functions that multiply
 //   MR_UNIT_EACH   MR_EACH around instructions; a plain loop without the unit, for which unrolled
 //                  loops would compile for minutes
+//   MR_UNROLLED    before a loop of another form, likewise
 #include "common/halves.cl"
 #include "common/prelude.cl"
 
@@ -36,7 +44,10 @@
 
 #if MATRIX_UNIT
 #define MR_MMA_MEMORY
+#define MR_MMA_PARAMETER
+#define MR_MMA_ARGUMENT
 #define MR_UNIT_EACH MR_EACH
+#define MR_UNROLLED _Pragma("unroll")
 
 static inline void mr_mma_halves(float* sums, const uint* a, const uint* b) {
   __asm__(
@@ -53,10 +64,26 @@ MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
                    : "memory");
   return words;
 }
+MR_GROUP_INLINE uint4 mr_load_turned(__local const uint4* row) {
+  uint4 words;
+  __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                   : "r"((uint)(size_t)row)
+                   : "memory");
+  return words;
+}
+#define MR_LOAD_TURNED(words, tile, AT, lane) \
+  words = mr_load_turned((tile) + AT((lane) / 8, (lane) % 8))
 MR_GROUP_INLINE void mr_copy16(__local uint4* to, __global const uint4* from) {
   __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                    :
                    : "r"((uint)(size_t)to), "l"(from)
+                   : "memory");
+}
+MR_GROUP_INLINE void mr_copy16_if(int exists, __local uint4* to, __global const uint4* from) {
+  __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                   :
+                   : "r"((uint)(size_t)to), "l"(from), "r"(exists ? 16 : 0)
                    : "memory");
 }
 #define MR_COPIES_BEGUN() __asm__ volatile("cp.async.commit_group;" : : : "memory")
@@ -65,7 +92,10 @@ MR_GROUP_INLINE void mr_copy16(__local uint4* to, __global const uint4* from) {
 // The words of all lanes of a warp: four of a, then two of b.
 #define MMA_WORDS 6
 #define MR_UNIT_EACH(i, n) _Pragma("unroll 1") for (int i = 0; i < (n); ++i)
+#define MR_UNROLLED _Pragma("unroll 1")
 #define MR_MMA_MEMORY __local uint mma_memory[GROUP_WARPS * 32 * MMA_WORDS];
+#define MR_MMA_PARAMETER , __local uint* mma_memory
+#define MR_MMA_ARGUMENT , mma_memory
 
 MR_GROUP_INLINE float mr_dot_halves(__local const uint* a, __local const uint* b) {
   __local const half* x = (__local const half*)a;
@@ -99,8 +129,23 @@ MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
   return (uint4)(words[0], words[1], words[2], words[3]);
 }
 
+#define MR_TURNED_HALF(tile, AT, m, r, g) \
+  ((uint)((__local const ushort*)((tile) + AT(m, r)))[g])
+#define MR_LOAD_TURNED(words, tile, AT, lane)                                        \
+  {                                                                                  \
+    uint turned[4];                                                                  \
+    for (uint m = 0; m < 4; ++m) {                                                   \
+      turned[m] = MR_TURNED_HALF(tile, AT, m, 2 * ((lane) % 4), (lane) / 4) |        \
+                  MR_TURNED_HALF(tile, AT, m, 2 * ((lane) % 4) + 1, (lane) / 4) << 16; \
+    }                                                                                \
+    words = (uint4)(turned[0], turned[1], turned[2], turned[3]);                     \
+  }
 MR_GROUP_INLINE void mr_copy16(__local uint4* to, __global const uint4* from) {
   *to = *from;
+}
+MR_GROUP_INLINE void mr_copy16_if(int exists, __local uint4* to, __global const uint4* from) {
+  *to = (uint4)(0);
+  if (exists) *to = *from;
 }
 #define MR_COPIES_BEGUN()
 #define MR_WAIT_FOR_COPIES(n)

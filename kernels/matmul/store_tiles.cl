@@ -1,6 +1,13 @@
 #pragma once
 // Stores the sums of a panel and tiles of 8 columns as the matrix unit of NVIDIA GPUs leaves them
 // (mma.cl, wgmma.cl), times H_UNIT, plus what the mode of the product adds.
+//
+// Or, with MODE_GATED, the activation of gate and up (activation/gate.cl). A panel then has 8 rows
+// of gate, then those of the same 8 channels of up, so that a lane, which has the rows g and g + 8,
+// has both of a channel. The numbers are those that product, activation and conversion by kernels
+// of their own would write.
+#include "activation/gate.cl"
+#include "common/halves.cl"
 #include "common/prelude.cl"
 #include "matmul/mode.h"
 #include "quantize/code_block.h"
@@ -32,6 +39,40 @@ MR_GROUP_INLINE void mr_store_some(const float* sums, int tiles, __global float*
   }
 }
 
+// Stores the activations of what exists of `tiles` tiles, at most TILES_AT_ONCE. `out` has rows of
+// channels, out_stride floats each, or codes, out_stride words each.
+#if GATE_INPUTS == 2
+MR_GROUP_INLINE void mr_store_gated(const float* sums, int tiles, __global void* out,
+                                    const float* bias, uint channel, uint column, uint columns,
+                                    uint out_stride, uint mode) {
+  __global ushort* codes = (__global ushort*)out;
+  __global float* rows = (__global float*)out + channel;
+  MR_EACH(n, tiles) {
+    float value[2];
+    MR_EACH(i, 2) {
+      float gate = sums[4 * n + i] * H_UNIT, up = sums[4 * n + 2 + i] * H_UNIT;
+      if ((mode & MODE_BIASED) != 0) {
+        gate = gate + bias[0];
+        up = up + bias[1];
+      }
+      value[i] = mr_gate_mul(gate, up);
+    }
+    const uint halves = mr_halves(value[0] * H_SCALE, value[1] * H_SCALE);
+    MR_EACH(i, 2) {
+      const uint at = column + 8 * n + i;
+      if (at < columns) {
+        if ((mode & MODE_CODES) != 0) {
+          codes[H_VECTOR_AT((size_t)at, channel / 8, out_stride / 4) * 8 + channel % 8] =
+              (ushort)(halves >> (16 * i));
+        } else {
+          rows[(size_t)at * out_stride] = value[i];
+        }
+      }
+    }
+  }
+}
+#endif
+
 MR_GROUP_INLINE void mr_store_tiles(const float* sums, int tiles, __global float* out,
                                     __global const float* bias, uint row, uint column,
                                     uint columns, uint out_stride, uint mode) {
@@ -41,8 +82,20 @@ MR_GROUP_INLINE void mr_store_tiles(const float* sums, int tiles, __global float
     own_bias[1] = bias[row + 8];
   }
   MR_EACH(turn, (tiles + TILES_AT_ONCE - 1) / TILES_AT_ONCE) {
-    const int begin = turn * TILES_AT_ONCE;
-    mr_store_some(sums + 4 * begin, tiles - begin < TILES_AT_ONCE ? tiles - begin : TILES_AT_ONCE,
-                  out, own_bias, row, column + 8 * begin, columns, out_stride, mode);
+    const int begin = turn * TILES_AT_ONCE, rest = tiles - begin;
+    const int count = rest < TILES_AT_ONCE ? rest : TILES_AT_ONCE;
+    const uint first = column + 8 * begin;
+#if GATE_INPUTS == 2
+    if ((mode & MODE_GATED) != 0) {
+      // A branch of its own for each turn: else the compiler computes all at once, and lacks
+      // registers.
+      if (first < columns) {
+        mr_store_gated(sums + 4 * begin, count, out, own_bias, row / 16 * 8 + row % 8, first,
+                       columns, out_stride, mode);
+      }
+      continue;
+    }
+#endif
+    mr_store_some(sums + 4 * begin, count, out, own_bias, row, first, columns, out_stride, mode);
   }
 }

@@ -29,6 +29,21 @@ typedef struct UnitRecord {
   unsigned unused;
 } UnitRecord;
 
+// A unit of attention on a matrix unit (attention/nvidia.cl): a tile of consecutive tokens of one
+// sequence with a run of consecutive segments, of which one of its tokens sees something.
+typedef struct MatrixUnit {
+  unsigned token;  // of the tile
+  unsigned tokens;
+  unsigned position;  // of its first token
+  unsigned table;     // where the page table of the sequence begins in the step table
+  unsigned first;     // segment
+  unsigned count;     // of segments
+  // Of a tile that is cut into several units, which have these in common; zeros if it is not.
+  unsigned partial;  // the first row of its partial results
+  unsigned counter;  // counts its units that are done
+  unsigned parts;    // units
+} MatrixUnit;
+
 // The tokens of one sequence in a step of a model with recurrent layers.
 typedef struct StateRow {
   unsigned token;  // the first

@@ -25,3 +25,8 @@ static inline __global const UnitRecord* mr_unit_record(__global const uint* ste
                                                         uint index) {
   return (__global const UnitRecord*)(step + units) + index;
 }
+
+static inline __global const MatrixUnit* mr_matrix_unit(__global const uint* step, uint units,
+                                                        uint index) {
+  return (__global const MatrixUnit*)(step + units) + index;
+}

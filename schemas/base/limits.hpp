@@ -80,7 +80,7 @@ inline constexpr std::uint64_t line_bytes = 8 * MiB;
 // Broker
 inline constexpr std::uint32_t sessions = 4096;
 inline constexpr std::uint32_t sessions_per_tenant = 1024;
-inline constexpr std::uint32_t leases_per_engine = 1024;
+inline constexpr std::uint32_t leases_per_engine = 2048;
 inline constexpr std::uint32_t engines = 1'000;
 inline constexpr std::uint32_t kv_policies_per_engine = 16;
 inline constexpr std::uint32_t prefixes_per_engine = 256;  // that a heartbeat announces

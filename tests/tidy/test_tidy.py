@@ -20,7 +20,8 @@ MAY_INCLUDE = {
     "schemas": ["schemas"],
     "broker": ["broker", "schemas"],
     "engine/core": ["engine/core", "schemas/base", "kernels"],
-    "engine/worker": ["engine/worker", "engine/core", "schemas"],
+    "engine/supervise": ["engine/supervise", "schemas/base"],
+    "engine/worker": ["engine/worker", "engine/supervise", "engine/core", "schemas"],
     "client": ["client", "schemas"],
     "tests": [""],
     "bench": [""],
@@ -28,7 +29,7 @@ MAY_INCLUDE = {
 MUST_NOT_INCLUDE = {"engine/core": ["schemas/base/net"]}
 # Exceptions for commands: `run` contains a broker and starts an engine, others load a model.
 EXTRA = {
-    "client/run": ["broker", "engine/worker/options.hpp"],
+    "client/run": ["broker", "engine/supervise", "engine/worker/options.hpp"],
     "client/commands": ["engine/core", "engine/worker/driver_guard.hpp",
                         "engine/worker/options.hpp", "broker"],
 }

@@ -97,6 +97,10 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   state->device = chosen.device;
   state->info = std::move(chosen.info);
   MILLRACE_ASSIGN(state->variant, variant_for(state->info, options.variant));
+  if (options.own_bytes != 0) {
+    state->info.has_own_memory = true;
+    state->info.global_bytes = std::min(state->info.global_bytes, options.own_bytes);
+  }
   if (options.max_allocation_bytes != 0) {
     state->info.max_allocation_bytes =
         std::min(state->info.max_allocation_bytes, options.max_allocation_bytes);
@@ -126,7 +130,11 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   state->builds.emplace(
       BuildTarget{state->context.get(), state->device, &state->info, &state->cache},
       options.build_threads != 0 ? options.build_threads : build_threads, options.program_helper);
-  const std::uint32_t helpers = state->info.compute_capability > 0 ? std::min(cores, 6u) : 0;
+  // All helpers together take a third of the margin that KV memory `auto` leaves (cache_room.hpp).
+  constexpr std::uint64_t bytes_for_helper = std::uint64_t{12} << 30;
+  const auto most = static_cast<std::uint32_t>(state->info.global_bytes / bytes_for_helper);
+  const std::uint32_t helpers =
+      state->info.compute_capability > 0 ? std::min({cores, most, 6u}) : 0;
   state->helpers = options.program_helpers != 0 ? options.program_helpers : helpers;
   log_info("device opened", {{"device", state->info.name},
                              {"platform", state->info.platform},

@@ -39,9 +39,9 @@ std::string_view family_name(Family family);
 class Device;
 
 struct DeviceOptions {
-  // "PLATFORM:DEVICE" (two numbers, as `list_devices` gives them) or a part of the device's or
-  // platform's name, in any case. "" takes $MILLRACE_DEVICE, and if that is empty too, the first
-  // GPU or accelerator, or else the first CPU, in the loader's order.
+  // "PLATFORM:DEVICE" (two numbers, as `list_devices` gives them), the device's uuid, or a part of
+  // the device's or platform's name, in any case. "" takes $MILLRACE_DEVICE, and if that is empty
+  // too, the first GPU or accelerator, or else the first CPU, in the loader's order.
   std::string device{};
   // "generic", "cpu" or "nvidia" forces a family, "cpu-avx2" (or another name of dot.hpp) also its
   // dot products; "" chooses by the device's type.
@@ -51,6 +51,8 @@ struct DeviceOptions {
   std::string cache_dir{};
   bool profile = false;                    // times every launch, see Device::profile
   std::uint64_t max_allocation_bytes = 0;  // lowers the device's own limit; 0: that limit
+  // Takes the device for one with so much memory of its own; 0: as it is.
+  std::uint64_t own_bytes = 0;
   // Most cores to use: of a CPU device, and of the host while weights are loaded; 0:
   // usable_cores().
   std::uint32_t cores = 0;
@@ -72,10 +74,12 @@ enum class DeviceType : std::uint8_t { cpu, gpu, accelerator, other };
 struct DeviceInfo {
   std::uint32_t platform_index = 0, device_index = 0;
   std::string platform, name, vendor, driver, version;
+  std::string uuid;  // 32 hex digits; empty where the driver names none
   DeviceType type = DeviceType::other;
   std::uint32_t compute_units = 1;
   std::uint32_t vector_width_float = 1;  // the device's native width; 0 or 1 if it has no vectors
   std::uint64_t global_bytes = 0;
+  bool has_own_memory = false;             // apart from the host's, which other programs use, too
   std::uint64_t max_allocation_bytes = 0;  // of one buffer; the total may be more
   // Of NVIDIA GPUs: 10 * major + minor, as in 90 for the H100; 0 elsewhere.
   std::uint32_t compute_capability = 0;
@@ -88,6 +92,12 @@ struct DeviceInfo {
 Result<std::vector<DeviceInfo>> list_devices();
 // The device that Device::open chooses for DeviceOptions::device. Errors: no_device, device_error.
 Result<DeviceInfo> chosen_device(std::string_view option);
+// The devices that --devices means: "all" are all devices like the one that `option` chooses,
+// "0:1,2" names them, one by its number alone on the platform of that one. They are of one kind.
+// Errors: no_device, device_error, usage (not of one kind, or named twice).
+Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list);
+// What of a device decides the bits of a result. Devices of one kind share it.
+std::string numeric_identity(const DeviceInfo& info);
 bool is_pocl(const DeviceInfo& info);
 
 // One argument of a launch: a buffer or a scalar.

@@ -1,7 +1,10 @@
 #include "engine/core/device/select.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,6 +61,21 @@ Result<T> device_value(cl_device_id device, cl_device_info key, std::string_view
   return value;
 }
 
+// The bytes of a device's identity, which stays when devices before it disappear.
+Result<std::string> uuid_of(cl_device_id device) {
+  constexpr cl_device_info uuid_key = 0x106A;  // CL_DEVICE_UUID_KHR
+  std::array<unsigned char, 16> bytes{};
+  MILLRACE_TRY(check_opencl(clGetDeviceInfo(device, uuid_key, bytes.size(), bytes.data(), nullptr),
+                            "clGetDeviceInfo", "a device's uuid"));
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
 DeviceType type_of(cl_device_type type) {
   if ((type & CL_DEVICE_TYPE_GPU) != 0) return DeviceType::gpu;
   if ((type & CL_DEVICE_TYPE_CPU) != 0) return DeviceType::cpu;
@@ -80,11 +98,19 @@ Status describe(cl_device_id device, DeviceInfo& info) {
                                         "a device's vector width"));
   MILLRACE_ASSIGN(info.global_bytes, device_value<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE,
                                                             "a device's memory size"));
+  // Later versions of OpenCL advise against this question, but have no other.
+  MILLRACE_ASSIGN(const auto shares_memory,
+                  device_value<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY,
+                                        "whether a device shares the host's memory"));
+  info.has_own_memory = shares_memory == CL_FALSE && info.type != DeviceType::cpu;
   MILLRACE_ASSIGN(info.max_allocation_bytes,
                   device_value<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
                                          "a device's largest allocation"));
   MILLRACE_ASSIGN(const std::string extensions,
                   device_text(device, CL_DEVICE_EXTENSIONS, "a device's extensions"));
+  if (extensions.find("cl_khr_device_uuid") != std::string::npos) {
+    MILLRACE_ASSIGN(info.uuid, uuid_of(device));
+  }
   if (extensions.find("cl_nv_device_attribute_query") == std::string::npos) return {};
   constexpr cl_device_info major_key = 0x4000, minor_key = 0x4001;
   MILLRACE_ASSIGN(const auto major,
@@ -162,6 +188,15 @@ Status add_devices(cl_platform_id platform, std::uint32_t index, std::vector<Fou
   return {};
 }
 
+// A uuid that several devices have, as parts of one or under two platforms, names none of them.
+void drop_shared_uuids(std::vector<FoundDevice>& found) {
+  std::map<std::string, int> times;
+  for (const FoundDevice& entry : found) ++times[entry.info.uuid];
+  for (FoundDevice& entry : found) {
+    if (times[entry.info.uuid] > 1) entry.info.uuid.clear();
+  }
+}
+
 }  // namespace
 
 Result<std::vector<FoundDevice>> find_devices() {
@@ -174,6 +209,7 @@ Result<std::vector<FoundDevice>> find_devices() {
   MILLRACE_TRY(check_opencl(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs",
                             "the list of platforms"));
   for (std::uint32_t i = 0; i < count; ++i) MILLRACE_TRY(add_devices(platforms[i], i, found));
+  drop_shared_uuids(found);
   return found;
 }
 
@@ -194,7 +230,7 @@ Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::st
   for (const FoundDevice& entry : found) {
     if (numbers) {
       if (std::pair{entry.info.platform_index, entry.info.device_index} == *numbers) return entry;
-    } else if (lower(entry.info.name).find(part) != std::string::npos ||
+    } else if (part == entry.info.uuid || lower(entry.info.name).find(part) != std::string::npos ||
                lower(entry.info.platform).find(part) != std::string::npos) {
       return entry;
     }
@@ -203,22 +239,95 @@ Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::st
               listing(found) + "; name one by PLATFORM:DEVICE or by a part of its name");
 }
 
+namespace {
+
+std::string id_of(const FoundDevice& device) {
+  return std::to_string(device.info.platform_index) + ":" +
+         std::to_string(device.info.device_index);
+}
+
+Result<FoundDevice> device_of(const std::vector<FoundDevice>& found, std::string_view item,
+                              const FoundDevice& first) {
+  auto numbers = numbers_of(item);
+  if (const auto device = number_of(std::string(item))) {
+    numbers = std::pair{first.info.platform_index, *device};
+  }
+  const auto entry = std::ranges::find_if(found, [&](const FoundDevice& d) {
+    return numbers == std::pair{d.info.platform_index, d.info.device_index};
+  });
+  if (entry != found.end()) return *entry;
+  return fail(Code::no_device, "--devices: no OpenCL device is \"" + std::string(item) + "\"",
+              listing(found) + "; name them by PLATFORM:DEVICE or DEVICE, or give all");
+}
+
+}  // namespace
+
+Result<std::vector<FoundDevice>> choose_devices(const std::vector<FoundDevice>& found,
+                                                std::string_view option, std::string_view list) {
+  MILLRACE_ASSIGN(const FoundDevice first, choose_device(found, option));
+  std::vector<FoundDevice> out;
+  if (list == "all") {
+    std::ranges::copy_if(found, std::back_inserter(out), [&](const FoundDevice& device) {
+      return numeric_identity(device.info) == numeric_identity(first.info);
+    });
+    return out;
+  }
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    MILLRACE_ASSIGN(FoundDevice device, device_of(found, list.substr(0, comma), first));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    const auto same = [&](const FoundDevice& other) { return id_of(other) == id_of(device); };
+    if (std::ranges::any_of(out, same)) {
+      return fail(Code::usage, "--devices names " + id_of(device) + " twice",
+                  "an engine has a device to itself: name each once");
+    }
+    if (!out.empty() && numeric_identity(device.info) != numeric_identity(out.front().info)) {
+      return fail(Code::usage,
+                  "--devices: " + id_of(out.front()) + " " + out.front().info.name + " and " +
+                      id_of(device) + " " + device.info.name +
+                      " are not of one kind (platform, name, driver)",
+                  "a job has the same bits only on devices of one kind: give each kind a command "
+                  "of its own");
+    }
+    out.push_back(std::move(device));
+  }
+  return out;
+}
+
 Result<DeviceInfo> chosen_device(std::string_view option) {
   MILLRACE_ASSIGN(const auto found, find_devices());
   MILLRACE_ASSIGN(const FoundDevice chosen, choose_device(found, option));
   return chosen.info;
 }
 
+std::string numeric_identity(const DeviceInfo& info) {
+  return "device " + info.platform + "/" + info.name + "\n" + "driver " + info.driver + "\n";
+}
+
 bool is_pocl(const DeviceInfo& info) {
   return info.platform == "Portable Computing Language";
 }
 
-Result<std::vector<DeviceInfo>> list_devices() {
-  MILLRACE_ASSIGN(const auto found, find_devices());
+namespace {
+
+std::vector<DeviceInfo> infos_of(const std::vector<FoundDevice>& found) {
   std::vector<DeviceInfo> out;
   out.reserve(found.size());
   for (const FoundDevice& entry : found) out.push_back(entry.info);
   return out;
+}
+
+}  // namespace
+
+Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list) {
+  MILLRACE_ASSIGN(const auto found, find_devices());
+  MILLRACE_ASSIGN(const auto chosen, choose_devices(found, option, list));
+  return infos_of(chosen);
+}
+
+Result<std::vector<DeviceInfo>> list_devices() {
+  MILLRACE_ASSIGN(const auto found, find_devices());
+  return infos_of(found);
 }
 
 }  // namespace millrace::engine

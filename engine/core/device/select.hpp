@@ -18,5 +18,8 @@ struct FoundDevice {
 Result<std::vector<FoundDevice>> find_devices();
 // `option` is DeviceOptions::device. Errors: no_device.
 Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view option);
+// As chosen_devices, among those found.
+Result<std::vector<FoundDevice>> choose_devices(const std::vector<FoundDevice>& found,
+                                                std::string_view option, std::string_view list);
 
 }  // namespace millrace::engine

@@ -68,7 +68,7 @@ Status Activations::allocate(const ModelSpec& spec, std::span<const LayerProgram
       }
       if (const auto* gated = std::get_if<GatedOp>(&operation)) {
         to_activated[gated_columns(*gated->matrix)] |= gated->forms;
-        gate_up_rows = std::max(gate_up_rows, gated->matrix->rows);
+        if (!gated->matrix->paired) gate_up_rows = std::max(gate_up_rows, gated->matrix->rows);
       }
       if (const auto* product = std::get_if<ProductOp>(&operation)) {
         branches = branches || product->out == Slot::branch;
@@ -97,8 +97,9 @@ Status Activations::allocate(const ModelSpec& spec, std::span<const LayerProgram
   MILLRACE_TRY(allocate_latents(target, layers, tokens));
   if (mixes) MILLRACE_TRY(zeroed(target, mixed, width, tokens, "a sum of feed-forwards"));
   MILLRACE_TRY(zeroed(target, routed, to_routed, spec.width, tokens, "the routers' input"));
-  if (gate_up_rows == 0) return {};
-  MILLRACE_TRY(zeroed(target, gate_up, gate_up_rows, tokens, "gate and up"));
+  if (gate_up_rows > 0) {
+    MILLRACE_TRY(zeroed(target, gate_up, gate_up_rows, tokens, "gate and up"));
+  }
   for (const auto& [columns, forms] : to_activated) {
     MILLRACE_TRY(zeroed(target, activated[columns], forms, columns, tokens, "the activation"));
   }

@@ -20,7 +20,8 @@ struct Activations {
   // By the channels of all heads, in which layers may differ: rows of each width have zeros after
   // it. They always have the form of rows, because attention writes them.
   std::map<std::uint32_t, Activation> attended;
-  Buffer gate_up;  // gate, up side by side, float [tokens][gate_up.rows]
+  // Gate, up side by side, float [tokens][gate_up.rows]; empty if no layer leaves them apart.
+  Buffer gate_up;
   // Likewise, of the feed-forwards and of the embeddings by layer, by their width.
   std::map<std::uint32_t, Activation> activated;
   Buffer branch, mixed;  // like hidden; empty if no layer needs them

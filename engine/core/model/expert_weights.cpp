@@ -178,8 +178,7 @@ class ExpertLoader {
     std::vector<MatrixPart> gate_up;
     if (has_gate(gate_)) gate_up.push_back({prefix_ + "ffn_gate_shexp", spec_.shared_width});
     gate_up.push_back({prefix_ + "ffn_up_shexp", spec_.shared_width});
-    MILLRACE_ASSIGN(out.shared_gate_up,
-                    load_projection(backend_, file_, gate_up, width_, uploads_));
+    MILLRACE_ASSIGN(out.shared_gate_up, load_gate_up(backend_, file_, gate_up, width_, uploads_));
     const auto down = std::to_array<MatrixPart>({{prefix_ + "ffn_down_shexp", width_}});
     MILLRACE_ASSIGN(out.shared_down,
                     load_projection(backend_, file_, down, spec_.shared_width, uploads_));

@@ -41,8 +41,7 @@ std::string numeric_fingerprint(const Hash128& model, const std::string& kv, Mat
   text += "kv " + kv + "\n";
   text += "math " + std::string(math_name(math)) + "\n";
   text += "reduction " + std::to_string(reduction_layout_version) + "\n";
-  text += "device " + device.platform + "/" + device.name + "\n";
-  text += "driver " + device.driver + "\n";
+  text += numeric_identity(device);
   text += "kernels " + hash_kernel_sources().hex() + "\n";
   return hash128(text).hex();
 }

@@ -11,6 +11,7 @@
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/kv/kv_cache.hpp"
 #include "engine/core/model/activations.hpp"
+#include "engine/core/model/cache_room.hpp"
 #include "engine/core/model/fingerprint.hpp"
 #include "engine/core/model/key_center.hpp"
 #include "engine/core/model/key_probe.hpp"
@@ -22,6 +23,7 @@
 #include "engine/core/model/rope_tables.hpp"
 #include "engine/core/model/step_table.hpp"
 #include "engine/core/model/sublayers.hpp"
+#include "schemas/base/log.hpp"
 
 namespace millrace::engine {
 
@@ -62,8 +64,10 @@ struct Model::State : ModelWeights {
   }
   // Begins to build what the functions below build.
   Status announce_programs();
-  Result<KvCache> create_cache(const KvLayers& kv, std::uint64_t bytes,
-                               const CacheLoad& load) const;
+  Result<KvCache> create_cache(const KvLayers& kv) const {
+    return make_cache(*device, spec, kv, options.kv_bytes, options.kv_load, options.smaller_kv);
+  }
+  Status take_rest(const KvLayers& kv, std::uint64_t used_bytes);
   Status build_operations();
   // For the codecs of the current cache: the operations of all layers, then their kernels too.
   Status compile_layers();
@@ -193,21 +197,13 @@ Status Model::State::run_layers(const StepTable& step) {
   return {};
 }
 
-namespace {
-
-// Adds the option that would need less memory to an error of memory.
-Error without_room(Error error, std::string_view hint) {
-  if (error.code == Code::out_of_memory) error.hint = hint;
-  return error;
-}
-
-}  // namespace
-
-Result<KvCache> Model::State::create_cache(const KvLayers& kv, std::uint64_t bytes,
-                                           const CacheLoad& load) const {
-  auto made = KvCache::create(*device, cache_shape(spec, kv.layers), bytes, load);
-  if (!made) return fail(without_room(std::move(made).error(), options.smaller_kv));
-  return made;
+// Replaces the small cache by one that takes what the device has left.
+Status Model::State::take_rest(const KvLayers& kv, std::uint64_t used_bytes) {
+  options.kv_bytes = left_for_cache(device->info(), used_bytes);
+  log_info("KV memory chosen", {{"bytes", options.kv_bytes}, {"used_bytes", used_bytes}});
+  cache = {};  // frees its memory
+  MILLRACE_ASSIGN(cache, create_cache(kv));
+  return {};
 }
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -229,6 +225,7 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
     return fail(Code::invalid_value, "a step must allow at least one token and one output",
                 "raise step_tokens and step_outputs");
   }
+  const std::uint64_t bytes_before = device.allocated_bytes();
   auto state = std::make_unique<State>();
   state->device = &device;
   state->options = options;
@@ -242,7 +239,10 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
     MILLRACE_TRY(options.key_means->check(file_hash.get(), shape));
     for (KvCodecs& codecs : kv.layers) codecs.centered = true;
   }
-  MILLRACE_ASSIGN(state->cache, state->create_cache(kv, options.kv_bytes, options.kv_load));
+  auto cache = options.kv_takes_rest ? make_small_cache(device, spec, kv, options.smaller_kv)
+                                     : state->create_cache(kv);
+  MILLRACE_ASSIGN(state->cache, std::move(cache));
+  const std::uint64_t small_bytes = device.allocated_bytes() - bytes_before;
   state->operations =
       std::make_unique<Operations>(device, spec, options.math, options.variant, options.tuning);
   LoadTimes times;
@@ -255,6 +255,9 @@ Result<std::unique_ptr<Model>> Model::load(Device& device, const GgufFile& file,
   MILLRACE_TRY(state->compile_layers());
   if (Status room = state->allocate_activations(); !room) {
     return fail(without_room(std::move(room).error(), "lower --step-tokens"));
+  }
+  if (options.kv_takes_rest) {
+    MILLRACE_TRY(state->take_rest(kv, device.allocated_bytes() - small_bytes));
   }
   std::unique_ptr<Model> model(new Model(std::move(state)));
   State& made = *model->state_;
@@ -297,16 +300,13 @@ Status Model::protect_keys(const GgufFile& file, KvLayers& kv) {
   if (!quantizes_keys(kv)) return {};
   KvCache wanted = std::exchange(s.cache, {});
   const KvLayers halves{std::vector<KvCodecs>(s.spec.layer_count())};
-  const CacheShape shape = cache_shape(s.spec, halves.layers);
-  const std::uint64_t bytes = probe_pages * shape.page_bytes() + 3 * shape.state_bytes();
-  constexpr std::uint32_t tokens = probe_pages * kv_page_tokens;  // windowed groups hold them, too
-  MILLRACE_ASSIGN(s.cache, s.create_cache(halves, bytes, {1, tokens, tokens}));
+  MILLRACE_ASSIGN(s.cache, make_small_cache(*s.device, s.spec, halves, s.options.smaller_kv));
   MILLRACE_TRY(s.build_layers());
   MILLRACE_ASSIGN(s.info.outliers, test_keys(*s.device, file, *this, s.spec, s.options, kv));
   s.cache = std::move(wanted);
   if (s.info.outliers.empty()) return {};
   s.cache = {};  // frees its memory before the new one is allocated
-  MILLRACE_ASSIGN(s.cache, s.create_cache(kv, s.options.kv_bytes, s.options.kv_load));
+  MILLRACE_ASSIGN(s.cache, s.create_cache(kv));
   return {};
 }
 

@@ -46,10 +46,11 @@ namespace millrace::engine {
 class KvCache;
 
 struct ModelOptions {
-  std::string kv = "f16";                             // KV policy
-  std::optional<KeyMeans> key_means{};                // subtracted from keys before they are stored
-  std::uint64_t kv_bytes = 1ull << 30;                // of all layers together
-  CacheLoad kv_load{};                                // by which cache groups share kv_bytes
+  std::string kv = "f16";               // KV policy
+  std::optional<KeyMeans> key_means{};  // subtracted from keys before they are stored
+  std::uint64_t kv_bytes = 1ull << 30;  // of all layers together
+  bool kv_takes_rest = false;           // the cache takes left_for_cache in place of kv_bytes
+  CacheLoad kv_load{};                  // by which cache groups share kv_bytes
   std::string_view smaller_kv = "lower --kv-memory";  // hint when kv_bytes do not fit the device
   std::uint32_t step_tokens = 512;                    // most tokens in one plan
   std::uint32_t step_outputs = 512;                   // most logits rows in one plan

@@ -30,6 +30,7 @@ Status Operations::prepare_layer() {
                                   .defines = row_defines()}));
   MILLRACE_ASSIGN(norm_, device_->kernel(built, "rms_norm"));
   MILLRACE_ASSIGN(gated_mul_, device_->kernel(built, "gated_mul"));
+  MILLRACE_TRY(backend_->prepare_norm());
   MILLRACE_TRY(prepare_branches());
   MILLRACE_TRY(prepare_embeddings());
   heads_.clear();
@@ -132,6 +133,14 @@ Status Operations::prepare_logits() {
 
 Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation& out, Forms forms,
                         const StepTable& step, const Buffer& step_words, bool gather) {
+  MILLRACE_ASSIGN(const Forms made, backend_->norm({.x = x,
+                                                    .weight = weight,
+                                                    .out = out,
+                                                    .forms = forms,
+                                                    .step = step,
+                                                    .step_words = step_words,
+                                                    .gather = gather}));
+  if (made.rows || made.codes) return {};
   const std::uint32_t stride = input_stride(spec_.width);
   const Grid grid{.groups = {gather ? step.outputs : step.tokens}, .local = {row_items()}};
   if (forms.rows) {

@@ -1,6 +1,7 @@
 #include "engine/core/model/weight_uploads.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -91,13 +92,17 @@ class PanelPipeline {
     return {};
   }
 
-  std::uint64_t first_row_of(const Piece& piece) const {
-    return matrices_[piece.matrix].source.first_row + std::uint64_t{piece.first_panel} * panel_rows;
-  }
-  Tensor rows_of(const Piece& piece) const {
-    const PanelSource& source = matrices_[piece.matrix].source;
-    const std::uint32_t left = source.rows - piece.first_panel * panel_rows;
-    return source.tensor->slice(first_row_of(piece), std::min(piece.panels * panel_rows, left));
+  // The rows of a source that are in a piece, and the number of the first of them in the tensor.
+  struct Rows {
+    Tensor tensor;
+    std::uint64_t first = 0;
+  };
+  Rows rows_of(const Piece& piece, const PanelSource& source) const {
+    const std::uint32_t each = matrices_[piece.matrix].rows();
+    const std::uint32_t begin = std::min(source.rows, piece.first_panel * each);
+    const std::uint64_t first = source.first_row + begin;
+    const std::uint32_t count = std::min(piece.panels * each, source.rows - begin);
+    return {source.tensor->slice(first, count), first};
   }
 
   // Where a piece is packed.
@@ -114,7 +119,7 @@ class PanelPipeline {
 
   // What a thread does: packs pieces until there are none, or one failed.
   void pack() {
-    std::vector<std::byte> scratch;
+    std::array<std::vector<std::byte>, 2> scratch;
     Seconds reading{}, packing{};
     while (auto taken = take()) {
       read_ahead(taken->piece + pieces_ahead);
@@ -138,8 +143,10 @@ class PanelPipeline {
   // Rows that are made may read any part of their files.
   void read_ahead(std::size_t piece) const {
     if (piece >= pieces_.size()) return;
-    const Tensor rows = rows_of(pieces_[piece]);
-    if (rows.made == nullptr) will_read(rows.data);
+    for (const PanelSource& source : matrices_[pieces_[piece].matrix].sources) {
+      const Tensor rows = rows_of(pieces_[piece], source).tensor;
+      if (rows.made == nullptr) will_read(rows.data);
+    }
   }
 
   std::optional<Packed> take() {
@@ -162,27 +169,43 @@ class PanelPipeline {
   }
 
   std::optional<Error> pack_piece(const Piece& piece, std::span<std::byte> to,
-                                  std::vector<std::byte>& scratch, Seconds& reading,
+                                  std::array<std::vector<std::byte>, 2>& scratch, Seconds& reading,
                                   Seconds& packing) const {
     const Matrix& matrix = matrices_[piece.matrix];
-    const PanelSource& source = matrix.source;
     const auto start = Clock::now();
-    Tensor rows = rows_of(piece);
-    if (rows.made != nullptr) {
-      rows.data = rows.read(0, rows.rows(), scratch);
-      rows.made = nullptr;
+    std::vector<Tensor> read;  // rows of each source
+    for (const PanelSource& source : matrix.sources) {
+      auto [rows, first] = rows_of(piece, source);
+      if (rows.made != nullptr) {
+        rows.data = rows.read(0, rows.rows(), scratch[read.size()]);
+        rows.made = nullptr;
+      }
+      const auto bad = find_row_not_finite(rows, 0, rows.rows());
+      if (bad) return not_finite(file_, *source.tensor, first + *bad);
+      read.push_back(rows);
     }
-    const auto bad = find_row_not_finite(rows, 0, rows.rows());
     const auto checked = Clock::now();
     reading += checked - start;
-    if (bad) return not_finite(file_, *source.tensor, first_row_of(piece) + *bad);
-    const PanelFormat format = format_of(rows.type);
+    const PanelFormat format = format_of(read[0].type);
     for (std::uint32_t i = 0; i < piece.panels; ++i) {
       const auto panel = to.subspan(i * matrix.panel_bytes, matrix.panel_bytes);
-      backend_.pack(format, rows, i, panel, source.factor);
+      if (read.size() == 1) {
+        backend_.pack(format, read[0], i, panel, matrix.sources[0].factor);
+      } else {
+        backend_.pack_pair(format, half_of(read[0], i, matrix.sources[0].factor),
+                           half_of(read[1], i, matrix.sources[1].factor), panel);
+      }
     }
     packing += Clock::now() - checked;
     return std::nullopt;
+  }
+
+  // The rows of half a panel of a pair.
+  static PanelRows half_of(const Tensor& rows, std::uint32_t panel, float factor) {
+    constexpr std::uint32_t half = panel_rows / 2;
+    const auto count = static_cast<std::uint32_t>(rows.rows());
+    const std::uint32_t first = std::min(count, panel * half);
+    return {rows, first, std::min(half, count - first), factor};
   }
 
   // What the owner thread does: enqueues the writes of packed pieces and frees their slots, until
@@ -252,27 +275,36 @@ WeightUploads::WeightUploads(const Backend& backend, const GgufFile& file, bool 
       in_place_(!staged && backend.target().device->has_addresses()) {}
 
 void WeightUploads::add(const PanelSource& source, const Buffer& to, std::uint64_t offset) {
-  const std::uint64_t panel_bytes = backend_->panel_bytes(
-      format_of(source.tensor->type), static_cast<std::uint32_t>(source.tensor->shape[0]));
-  matrices_.push_back({source, to.share(), offset, panel_bytes});
+  add({source}, round_up(source.rows, panel_rows) / panel_rows, to, offset);
+}
+
+void WeightUploads::add_pair(const PanelSource& gate, const PanelSource& up, std::uint32_t panels,
+                             const Buffer& to, std::uint64_t offset) {
+  add({gate, up}, panels, to, offset);
+}
+
+void WeightUploads::add(std::vector<PanelSource> sources, std::uint32_t panels, const Buffer& to,
+                        std::uint64_t offset) {
+  const Tensor& tensor = *sources[0].tensor;
+  const std::uint64_t panel_bytes =
+      backend_->panel_bytes(format_of(tensor.type), static_cast<std::uint32_t>(tensor.shape[0]));
+  matrices_.push_back({std::move(sources), panels, to.share(), offset, panel_bytes});
 }
 
 Result<UploadTimes> WeightUploads::run() {
   // The file's tensors stand in one array, in file order.
   std::ranges::stable_sort(matrices_, [](const Matrix& a, const Matrix& b) {
-    if (a.source.tensor != b.source.tensor) {
-      return std::less<>()(a.source.tensor, b.source.tensor);
-    }
-    return a.source.first_row < b.source.first_row;
+    const PanelSource &first = a.sources[0], &second = b.sources[0];
+    if (first.tensor != second.tensor) return std::less<>()(first.tensor, second.tensor);
+    return first.first_row < second.first_row;
   });
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     const Matrix& matrix = matrices_[i];
-    const std::uint32_t panels = round_up(matrix.source.rows, panel_rows) / panel_rows;
     const auto most = static_cast<std::uint32_t>(
-        std::clamp<std::uint64_t>(most_piece_bytes / matrix.panel_bytes, 1, panels));
-    for (std::uint32_t at = 0; at < panels; at += most) {
-      pieces.push_back({i, at, std::min(most, panels - at)});
+        std::clamp<std::uint64_t>(most_piece_bytes / matrix.panel_bytes, 1, matrix.panels));
+    for (std::uint32_t at = 0; at < matrix.panels; at += most) {
+      pieces.push_back({i, at, std::min(most, matrix.panels - at)});
     }
   }
   if (pieces.empty()) return UploadTimes{};

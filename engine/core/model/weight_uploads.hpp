@@ -21,6 +21,7 @@
 
 #include "engine/core/device/device.hpp"
 #include "engine/core/gguf/file.hpp"
+#include "engine/core/model/panel.hpp"
 #include "schemas/base/error.hpp"
 
 namespace millrace::engine {
@@ -52,17 +53,28 @@ class WeightUploads {
 
   // Remembers to fill panels of `to` from byte `offset` on. Nothing is read yet.
   void add(const PanelSource& source, const Buffer& to, std::uint64_t offset);
+  // The same for so many panels of a gate and an up of one type (Backend::pack_pair), which are
+  // read as one: panels follow the gate's place in the file.
+  void add_pair(const PanelSource& gate, const PanelSource& up, std::uint32_t panels,
+                const Buffer& to, std::uint64_t offset);
   // Fills all that was added; then nothing remains.
   Result<UploadTimes> run();
 
  private:
   friend class PanelPipeline;
   struct Matrix {
-    PanelSource source;
+    std::vector<PanelSource> sources;  // one, or a gate and an up
+    std::uint32_t panels = 0;
     Buffer to;
     std::uint64_t offset = 0;
     std::uint64_t panel_bytes = 0;
+
+    // Of each source in a panel.
+    std::uint32_t rows() const { return panel_rows / static_cast<std::uint32_t>(sources.size()); }
   };
+
+  void add(std::vector<PanelSource> sources, std::uint32_t panels, const Buffer& to,
+           std::uint64_t offset);
 
   const Backend* backend_;
   const GgufFile* file_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "engine/core/families/layer_tensors.hpp"
 #include "engine/core/gguf/dequantize.hpp"
@@ -14,45 +15,69 @@
 namespace millrace::engine {
 namespace {
 
+// Panels of a part, or of a pair.
+struct Piece {
+  PanelSource part;
+  std::optional<PanelSource> up;  // then `part` is a gate, and they stand in turns
+  std::uint32_t panels = 0;
+};
+
 struct Run {
   PanelFormat format;
   std::uint32_t first_row = 0, panels = 0;
-  std::vector<PanelSource> pieces;
+  std::vector<Piece> pieces;
 };
 
-// Appends a tensor's panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Backend& backend, const Tensor& tensor, const MatrixPart& part, float factor,
-               std::uint32_t first_row, std::vector<Run>& runs) {
+// What panels from `first` on hold of a part, of which a panel has `rows` rows.
+PanelSource from_panel(const PanelSource& part, std::uint32_t first, std::uint32_t panels,
+                       std::uint32_t rows) {
+  const std::uint32_t begin = std::min(part.rows, first * rows);
+  return {part.tensor, part.first_row + begin, std::min(panels * rows, part.rows - begin),
+          part.factor};
+}
+
+// Appends panels to the runs; begins a new run if the format or the size requires it.
+void plan_runs(const Backend& backend, const Piece& all, std::uint32_t first_row,
+               std::vector<Run>& runs) {
+  const Tensor& tensor = *all.part.tensor;
   const PanelFormat format = format_of(tensor.type);
   const std::uint64_t bytes =
       backend.panel_bytes(format, static_cast<std::uint32_t>(tensor.shape[0]));
   const std::uint64_t most_bytes = backend.target().device->info().max_allocation_bytes;
   const auto most =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_bytes / bytes, 1, 0x0fffffff));
-  const std::uint32_t panels = (part.rows + panel_rows - 1) / panel_rows;
-  for (std::uint32_t at = 0; at < panels;) {
+  for (std::uint32_t at = 0; at < all.panels;) {
     if (runs.empty() || runs.back().format != format || runs.back().panels == most) {
       runs.push_back({format, first_row + at * panel_rows, 0, {}});
     }
     Run& run = runs.back();
-    const std::uint32_t take = std::min(panels - at, most - run.panels);
-    const std::uint32_t first = at * panel_rows;
-    run.pieces.push_back({&tensor, std::uint64_t{part.first_row} + first,
-                          std::min(take * panel_rows, part.rows - first), factor});
+    const std::uint32_t take = std::min(all.panels - at, most - run.panels);
+    const std::uint32_t rows = all.up ? panel_rows / 2 : panel_rows;
+    Piece piece{from_panel(all.part, at, take, rows), {}, take};
+    if (all.up) piece.up = from_panel(*all.up, at, take, rows);
+    run.pieces.push_back(std::move(piece));
     run.panels += take;
     at += take;
   }
 }
 
+std::uint32_t panels_of(const PanelSource& part) {
+  return round_up(part.rows, panel_rows) / panel_rows;
+}
+
 Result<Buffer> allocate(const Backend& backend, const Run& run, std::uint32_t columns,
                         WeightUploads& uploads) {
   const std::uint64_t bytes = backend.panel_bytes(run.format, columns);
-  MILLRACE_ASSIGN(Buffer buffer, backend.target().device->allocate(bytes * run.panels,
-                                                                   run.pieces[0].tensor->name));
+  MILLRACE_ASSIGN(Buffer buffer, backend.target().device->allocate(
+                                     bytes * run.panels, run.pieces[0].part.tensor->name));
   std::uint64_t offset = 0;
-  for (const PanelSource& piece : run.pieces) {
-    uploads.add(piece, buffer, offset);
-    offset += bytes * (round_up(piece.rows, panel_rows) / panel_rows);
+  for (const Piece& piece : run.pieces) {
+    if (piece.up) {
+      uploads.add_pair(piece.part, *piece.up, piece.panels, buffer, offset);
+    } else {
+      uploads.add(piece.part, buffer, offset);
+    }
+    offset += bytes * piece.panels;
   }
   return buffer;
 }
@@ -82,15 +107,34 @@ Status check_panels(const GgufFile& file, const MatrixPart& part) {
               "convert the model without joining its matrices");
 }
 
-}  // namespace
+// Whether the parts are a gate and an up that the backend pairs. Panels of two tables do not share
+// a panel.
+bool paired(const Backend& backend, std::span<const PanelSource> parts, std::uint32_t columns) {
+  if (parts.size() != 2 || parts[0].rows != parts[1].rows) return false;
+  const TensorType type = parts[0].tensor->type;
+  return type == parts[1].tensor->type && backend.pairs_gate(format_of(type), columns);
+}
 
-Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
-                                   std::span<const MatrixPart> parts, std::uint32_t columns,
-                                   WeightUploads& uploads) {
+// Puts the rows of a pair in turns.
+std::vector<float> in_turns(std::span<const float> rows) {
+  constexpr std::size_t turn = panel_rows / 2;
+  std::vector<float> out(rows.size());
+  for (std::size_t i = 0; i < rows.size() / 2; ++i) {
+    const std::size_t at = i / turn * panel_rows + i % turn;
+    out[at] = rows[i];
+    out[at + turn] = rows[rows.size() / 2 + i];
+  }
+  return out;
+}
+
+Result<Projection> load(const Backend& backend, const GgufFile& file,
+                        std::span<const MatrixPart> parts, std::uint32_t columns, bool may_pair,
+                        WeightUploads& uploads) {
   Device& device = *backend.target().device;
   Projection out;
   out.columns = columns;
-  std::vector<Run> runs;
+  std::vector<PanelSource> all;
+  std::vector<std::uint32_t> first;  // row of each part
   std::vector<float> bias;
   bool has_bias = false;
   for (const MatrixPart& part : parts) {
@@ -101,10 +145,10 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     if (part.may_have_scale) {
       MILLRACE_ASSIGN(factors, packed_factors(file, *tensor));
     }
-    plan_runs(backend, *tensor, part, factors[0], out.rows, runs);
-    const std::uint32_t first_row = out.rows;
+    all.push_back({tensor, part.first_row, part.rows, factors[0]});
+    first.push_back(out.rows);
     if (!part.continues) {
-      out.first.push_back(first_row);
+      out.first.push_back(first.back());
       out.tensors.push_back({std::string(tensor->name), tensor->type});
     }
     out.rows += round_up(part.rows, panel_rows);
@@ -112,8 +156,18 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     if (part.may_have_bias && file.find_tensor(part.name + ".bias") != nullptr) {
       MILLRACE_ASSIGN(const auto values,
                       read_vector(file, part.name + ".bias", rows_of_tensor(part)));
-      std::copy_n(values.begin() + part.first_row, part.rows, bias.begin() + first_row);
+      std::copy_n(values.begin() + part.first_row, part.rows, bias.begin() + first.back());
       has_bias = true;
+    }
+  }
+  out.paired = may_pair && paired(backend, all, columns);
+  std::vector<Run> runs;
+  if (out.paired) {
+    plan_runs(backend, {all[0], all[1], out.rows / panel_rows}, 0, runs);
+    bias = in_turns(bias);
+  } else {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      plan_runs(backend, {all[i], {}, panels_of(all[i])}, first[i], runs);
     }
   }
   for (const Run& run : runs) {
@@ -125,6 +179,20 @@ Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
     MILLRACE_TRY(device.write(out.bias, 0, std::as_bytes(std::span(bias))));
   }
   return out;
+}
+
+}  // namespace
+
+Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
+                                   std::span<const MatrixPart> parts, std::uint32_t columns,
+                                   WeightUploads& uploads) {
+  return load(backend, file, parts, columns, false, uploads);
+}
+
+Result<Projection> load_gate_up(const Backend& backend, const GgufFile& file,
+                                std::span<const MatrixPart> parts, std::uint32_t columns,
+                                WeightUploads& uploads) {
+  return load(backend, file, parts, columns, true, uploads);
 }
 
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
@@ -176,11 +244,9 @@ class LayerLoader {
     MILLRACE_ASSIGN(out.dense_post_norm, norm(norms.dense_post));
     MILLRACE_ASSIGN(out.experts_norm, norm(norms.experts));
     MILLRACE_ASSIGN(out.experts_post_norm, norm(norms.experts_post));
-    if (has_gate(layer_.feed_forward.gate)) {
-      MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_gate", "ffn_up"}));
-    } else {
-      MILLRACE_ASSIGN(out.gate_up, stacked({"ffn_up"}));
-    }
+    std::vector<std::string_view> gate_up{"ffn_up"};
+    if (has_gate(layer_.feed_forward.gate)) gate_up.insert(gate_up.begin(), "ffn_gate");
+    MILLRACE_ASSIGN(out.gate_up, stacked(gate_up, load_gate_up));
     MILLRACE_ASSIGN(out.down, stacked({"ffn_down"}));
     return out;
   }
@@ -281,7 +347,8 @@ class LayerLoader {
     return load_projection(backend_, file_, queries, width_, uploads_);
   }
   // Loads matrices over one input as one projection.
-  Result<Projection> stacked(const std::vector<std::string_view>& names) const {
+  Result<Projection> stacked(const std::vector<std::string_view>& names,
+                             decltype(load_projection)& loads = load_projection) const {
     std::vector<MatrixPart> parts;
     std::uint32_t columns = 0;
     for (const std::string_view name : names) {
@@ -292,7 +359,7 @@ class LayerLoader {
                        .tensor_rows = matrix.tensor_rows});
       columns = matrix.columns;
     }
-    return load_projection(backend_, file_, parts, columns, uploads_);
+    return loads(backend_, file_, parts, columns, uploads_);
   }
 
   const Backend& backend_;

@@ -54,6 +54,10 @@ struct Projection {
   std::vector<WeightTensor> tensors;  // of each part
   std::vector<WeightRun> runs;
   Buffer bias;  // [rows] float, or empty
+  // Two parts, gate and up, stand in turns: a panel has 8 rows of the first, then the same 8 of the
+  // second, and so do the runs' rows and the bias. `first` still says where rows of the parts
+  // begin where they stand one after the other.
+  bool paired = false;
 };
 
 // The backend says what a panel looks like in memory, and names the device. Memory is allocated
@@ -61,6 +65,12 @@ struct Projection {
 Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
                                    std::span<const MatrixPart> parts, std::uint32_t columns,
                                    WeightUploads& uploads);
+
+// Loads a gate and an up, or an up alone, in turns if the backend pairs them (pairs_gate). They are
+// as large as each other.
+Result<Projection> load_gate_up(const Backend& backend, const GgufFile& file,
+                                std::span<const MatrixPart> parts, std::uint32_t columns,
+                                WeightUploads& uploads);
 
 // Loads a vector as fp32, zero-padded to `padded` entries.
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,

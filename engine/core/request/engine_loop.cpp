@@ -31,7 +31,8 @@ EngineLoop::EngineLoop(const LoopOptions& options, const RequestContext& context
       runner_(&runner),
       clock_(&clock),
       scheduler_(options.scheduler, pools),
-      pacer_(options.scheduler.max_batch + options.least_prefill_tokens,
+      pacer_(options.scheduler.least_prefill_tokens,
+             options.scheduler.max_batch + options.scheduler.least_prefill_tokens + 64,
              options.scheduler.step_tokens, options.step_target_us) {}
 
 EngineLoop::~EngineLoop() {

@@ -26,8 +26,6 @@ namespace millrace::engine {
 struct LoopOptions {
   SchedulerOptions scheduler;
   std::uint64_t step_target_us = 250'000;
-  // What is left of a step for prompts when all rows decode, however long the step takes.
-  std::uint32_t least_prefill_tokens = 32;
   DiskPages* disk = nullptr;  // the same object as scheduler.store
   EngineFacts engine;         // copied into every result
 };

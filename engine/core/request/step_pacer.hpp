@@ -10,12 +10,14 @@ namespace millrace::engine {
 class StepPacer {
  public:
   // Keeps the budget between `least` and `most` tokens, so that steps take less than `target_us`.
-  // The budget begins low, because the device's speed is not known yet.
-  StepPacer(std::uint32_t least, std::uint32_t most, std::uint64_t target_us)
+  // The budget begins with `first`, which should be low, because the device's speed is not known
+  // yet. Whatever the budget is, the scheduler plans all decoding rows
+  // (Scheduler::set_step_tokens).
+  StepPacer(std::uint32_t least, std::uint32_t first, std::uint32_t most, std::uint64_t target_us)
       : least_(std::min(least, most)),
         most_(most),
         target_us_(target_us),
-        tokens_(std::min(most, least_ + 64)) {}
+        tokens_(std::min(most, first)) {}
 
   // The token budget of the next step.
   std::uint32_t tokens() const { return tokens_; }

@@ -120,18 +120,25 @@ void SampleBatch::assign(std::span<const Sampled> rows) {
   }
 }
 
-Status Sampler::prepare(Device& device) {
-  MILLRACE_TRY(device.build(program_for(device, usual_row_items(device))));
-  return {};
-}
-
 Result<std::unique_ptr<Sampler>> Sampler::create(Device& device, std::uint32_t vocabulary,
                                                  std::uint32_t slots, std::uint32_t rows,
                                                  std::uint32_t row_items) {
+  MILLRACE_ASSIGN(auto self, allocate(device, vocabulary, slots, rows, row_items));
+  MILLRACE_TRY(self->compile());
+  return self;
+}
+
+Status Sampler::compile() {
+  MILLRACE_ASSIGN(const Program program, device_->build(program_for(*device_, row_items_)));
+  MILLRACE_ASSIGN(kernel_, device_->kernel(program, "sample"));
+  return {};
+}
+
+Result<std::unique_ptr<Sampler>> Sampler::allocate(Device& device, std::uint32_t vocabulary,
+                                                   std::uint32_t slots, std::uint32_t rows,
+                                                   std::uint32_t row_items) {
   std::unique_ptr<Sampler> self(new Sampler(device, vocabulary));
   self->row_items_ = row_items > 0 ? row_items : usual_row_items(device);
-  MILLRACE_ASSIGN(const Program program, device.build(program_for(device, self->row_items_)));
-  MILLRACE_ASSIGN(self->kernel_, device.kernel(program, "sample"));
   MILLRACE_ASSIGN(self->ids_, device.allocate_zeroed(std::uint64_t{slots} * 4, "sampled ids"));
   MILLRACE_TRY(self->reserve(self->tasks_, std::uint64_t{rows} * task_size, "sampling tasks"));
   MILLRACE_TRY(self->reserve(self->out_, std::uint64_t{rows} * result_size, "sampling results"));

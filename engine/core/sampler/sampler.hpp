@@ -81,14 +81,17 @@ class SampleBatch {
 
 class Sampler {
  public:
-  // Builds the program of create() with the usual number of work-items, to announce it.
-  static Status prepare(Device& device);
   // For `slots` ids and at most `rows` tasks in a step. `row_items` is the number of work-items
   // that share a row, a power of two; 0 chooses by the device. Results do not depend on it. More
   // than one needs the generic family.
   static Result<std::unique_ptr<Sampler>> create(Device& device, std::uint32_t vocabulary,
                                                  std::uint32_t slots, std::uint32_t rows,
                                                  std::uint32_t row_items = 0);
+  // The two steps of create(): memory, then the program, which may be announced before.
+  static Result<std::unique_ptr<Sampler>> allocate(Device& device, std::uint32_t vocabulary,
+                                                   std::uint32_t slots, std::uint32_t rows,
+                                                   std::uint32_t row_items = 0);
+  Status compile();
 
   const Buffer& ids() const { return ids_; }
   // Task i uses row i of the logits and may overwrite it. `batch` must stay valid until `wait`

@@ -38,7 +38,7 @@ void dump_sequence(std::ostream& out, const Sequence& s) {
 std::string Scheduler::dump() const {
   std::ostringstream out;
   out << "next " << next_id_ << " admissions " << admissions_ << " pauses " << pauses_
-      << " step_tokens " << options_.step_tokens << " forecast " << lengths_.text() << '\n';
+      << " step_tokens " << wanted_tokens_ << " forecast " << lengths_.text() << '\n';
   pools_->dump(out);
   std::set<PrefixTree::Space> spaces;
   const auto dump_space = [&](const PrefixTree::Space& space) {

@@ -14,8 +14,10 @@
 namespace millrace::engine {
 
 struct SchedulerOptions {
-  std::uint32_t max_batch = 64;        // sequences running at once; also the number of device slots
-  std::uint32_t step_tokens = 512;     // tokens in one step; at least max_batch
+  std::uint32_t max_batch = 64;     // sequences running at once; also the number of device slots
+  std::uint32_t step_tokens = 512;  // most tokens in one step; at least max_batch
+  // What is left of a step for prompts beside the rows that decode, however small its budget is.
+  std::uint32_t least_prefill_tokens = 32;
   std::uint32_t prefill_chunk = 256;   // tokens of one sequence in one step
   std::uint32_t step_outputs = 512;    // rows of the logits buffer; at least max_batch
   std::uint32_t forecast_tokens = 64;  // forecast of a sequence's length before any has ended

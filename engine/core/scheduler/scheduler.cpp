@@ -18,7 +18,12 @@ constexpr std::uint32_t least_copied_tokens = 4;
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, CachePools& pools)
-    : options_(options), pools_(&pools), tree_(pools), lengths_(options.forecast_tokens) {
+    : options_(options),
+      most_tokens_(options.step_tokens),
+      wanted_tokens_(options.step_tokens),
+      pools_(&pools),
+      tree_(pools),
+      lengths_(options.forecast_tokens) {
   assert(std::min(options.prefill_chunk, options.step_tokens) <= pools.row_tokens());
   if (options.prefix_cache) shared_ = tree_.open(options.fingerprint);
 }
@@ -72,7 +77,15 @@ void Scheduler::finish(SequenceId id) {
 }
 
 void Scheduler::set_step_tokens(std::uint32_t tokens) {
-  options_.step_tokens = std::max(tokens, options_.max_batch);
+  wanted_tokens_ = std::min(tokens, most_tokens_);
+}
+
+// The budget of this step.
+std::uint32_t Scheduler::budget() const {
+  const auto decoding = std::ranges::count_if(
+      running_, [this](SequenceId id) { return sequences_.at(id).decodes(); });
+  const std::uint32_t least = static_cast<std::uint32_t>(decoding) + options_.least_prefill_tokens;
+  return std::min(most_tokens_, std::max(wanted_tokens_, least));
 }
 
 std::uint32_t Scheduler::waiting() const {
@@ -81,6 +94,7 @@ std::uint32_t Scheduler::waiting() const {
 
 bool Scheduler::plan(PlannedStep& step) {
   step.clear();
+  options_.step_tokens = budget();
   const std::uint64_t pauses = pauses_;
   make_way();
   made_way_ = pauses_ > pauses;

@@ -76,7 +76,9 @@ class Scheduler {
 
   // Plans the next step. False: no row can be planned now.
   bool plan(PlannedStep& step);
-  // Sets the token budget of a step, at least max_batch. A smaller one keeps steps short.
+  // Sets the token budget of a step, at most SchedulerOptions::step_tokens. A smaller one keeps
+  // steps short. All decoding rows are in a step whatever its budget is, and prompts get
+  // least_prefill_tokens beside them, so that they go on.
   void set_step_tokens(std::uint32_t tokens);
 
   std::uint32_t waiting() const;
@@ -133,8 +135,10 @@ class Scheduler {
   bool ask_for_state(Sequence& sequence, const PrefixTree::Match& known);
   bool take_state(SequencePages& pages);
   std::uint32_t take_slot();
+  std::uint32_t budget() const;
 
-  SchedulerOptions options_;
+  SchedulerOptions options_;                   // step_tokens: the budget of the step under way
+  std::uint32_t most_tokens_, wanted_tokens_;  // in a step
   CachePools* pools_;
   PrefixTree tree_;
   PrefixTree::Space shared_;  // the space of all requests; null with the prefix cache off

@@ -4,7 +4,8 @@ STUB_LOG (a line "start ID" and "end ID" for each execution), STUB_ABORT_ON (die
 job with this text in its body), STUB_HANG_ON (stops making steps), STUB_FAIL_ON and STUB_FAIL_CODE
 (ends a job with this text in its body with this error, STUB_FAIL_TIMES times), STUB_NO_START (a
 code and a message, which it prints before it exits with 3 and without joining), STUB_FINGERPRINT,
-STUB_KV (its policies, separated by ";"; empty: it reports none).
+STUB_KV (its policies, separated by ";"; empty: it reports none), STUB_DEVICES (what it prints for
+--print-devices).
 """
 import argparse
 import os
@@ -58,7 +59,8 @@ def result_of(lease):
 
 
 class Engine:
-    def __init__(self, endpoint):
+    def __init__(self, endpoint, name):
+        self.name = name
         self.socket = zmq.Context().socket(zmq.DEALER)
         self.socket.linger = 0
         self.socket.connect(endpoint)
@@ -75,9 +77,10 @@ class Engine:
         self.socket.send(msgpack.packb({"v": 1, "kind": kind, "id": self.next_id, "body": body}))
 
     def hello(self):
+        name = self.name or f"stub-{os.getpid()}"
         kv = {"kv_policies": KV, "kv_policy": KV[0], "kv": KV[-1], "kv_bytes_per_token": 23040.0,
               "kv_compression": 1.0} if KV else {}
-        self.send("hello", {"role": "engine", "name": f"stub-{os.getpid()}", "software": "stub",
+        self.send("hello", {"role": "engine", "name": name, "software": "stub",
                             "instance": f"stub-{os.getpid()}",
                             "model": "stub", "fingerprint": FINGERPRINT, **kv,
                             "context_tokens": 2048})
@@ -177,14 +180,22 @@ class Engine:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--broker", required=True)
+    parser.add_argument("--broker", default="")
     parser.add_argument("--model", default="")
+    parser.add_argument("--name", default="")
+    parser.add_argument("--device", default="")
+    parser.add_argument("--print-devices", action="store_true")
     options, _ = parser.parse_known_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if os.environ.get("STUB_NO_START"):
         print("stub-engine: " + os.environ["STUB_NO_START"], file=sys.stderr)
         sys.exit(3)
-    Engine(options.broker).run()
+    if options.print_devices:
+        print(os.environ["STUB_DEVICES"])
+        return
+    if os.environ.get("STUB_LOG"):
+        Log(os.environ["STUB_LOG"]).write(f"device {options.device}")
+    Engine(options.broker, options.name).run()
 
 
 if __name__ == "__main__":

@@ -15,17 +15,19 @@ JOBS = 12
 # Loading launches a few kernels, and each step some: this launch is in the middle of a run, with
 # all rows under way.
 AT_LAUNCH = 150
+# And this one is in the steps before any job.
+AT_FIRST_STEPS = 4
 
 
 class BrokenRun(Run):
-    def __init__(self, folder, fault=None, **fields):
+    def __init__(self, folder, fault=None, at=AT_LAUNCH, **fields):
         super().__init__(folder)
         assert LIBRARY.exists(), f"{LIBRARY} is missing: build the target failing_device"
         self.control = folder / "fault"
         self.env = {"LD_PRELOAD": str(LIBRARY), "FAILING_DEVICE": str(self.control),
                     "ASAN_OPTIONS": "verify_asan_link_order=0"}
         if fault:
-            self.control.write_text(f"{fault} {AT_LAUNCH}\n")
+            self.control.write_text(f"{fault} {at}\n")
         self.write([json.dumps({"custom_id": f"c{i}", "url": "/v1/completions", "body": {
             "prompt": f"Count from {i}:", "max_tokens": 60, "ignore_eos": True, **fields}})
             for i in range(1, JOBS + 1)])
@@ -85,3 +87,21 @@ def test_a_device_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, fault
     assert run.texts() == sound
     assert len(run.deaths(done)) == 1
     assert word in done.stdout + done.stderr
+
+
+def test_a_device_that_hangs_before_the_first_job_ends_the_engine(tmp_path):
+    run = BrokenRun(tmp_path, "hangs", at=AT_FIRST_STEPS)
+    done = run.go("--step-limit", "2", expect=3)
+    assert not run.control.exists(), "no launch failed"
+    assert "has not ended a step for 2 s" in done.stdout + done.stderr
+
+
+def test_one_of_two_devices_is_gone_and_the_other_goes_on(tmp_path, sound):
+    """The engine of the lost device starts again, and its jobs run on either device meanwhile."""
+    run = BrokenRun(tmp_path, "lost")
+    run.env["POCL_DEVICES"] = "pthread pthread"
+    done = run.go("--devices", "all", expect=0)
+    assert not run.control.exists(), "no launch failed"
+    assert run.texts() == sound
+    [death] = [json.loads(x) for x in run.deaths(done)]
+    assert "the engine on 0:" in death["message"] and "CL_DEVICE_NOT_AVAILABLE" in death["message"]

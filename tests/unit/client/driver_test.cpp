@@ -34,7 +34,7 @@ class DriverTest : public ::testing::Test {
     const auto session = broker_.open_session();
     DriverHooks hooks;
     hooks.tick = [] { return Status(); };
-    hooks.engine_silent = [this] {
+    hooks.engine_silent = [this](const std::string&) {
       if (at_silence_) at_silence_();
     };
     hooks.engine_starts = [] { return 1U; };

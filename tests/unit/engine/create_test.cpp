@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/device/device.hpp"
 #include "engine/core/engine.hpp"
 #include "engine/core/kv/kv_cache.hpp"
 #include "schemas/base/log.hpp"
@@ -97,6 +98,56 @@ TEST(EngineCreate, AutoCountsWhatIsProtected) {
       << log << info.kv_pool_tokens;
   o.kv = "auto~99,0";
   expect_refused(o, Code::invalid_value, "--kv-protect first:99");
+}
+
+// The tokens that an engine draws for a prompt.
+Tokens drawn(Engine& engine) {
+  GenerationRequest request;
+  request.prompt = Tokens{504, 3, 88};
+  request.max_tokens = 12;
+  request.stops.ignore_eos = true;
+  request.sampling.seed = 1;
+  EXPECT_TRUE(engine.add(1, request));
+  std::vector<Event> events;
+  while (engine.busy()) EXPECT_TRUE(engine.step(events));
+  return events.at(0).result.choices.at(0).tokens;
+}
+
+TEST(EngineCreate, AutoMemoryIsWhatTheModelLeavesOfADevicesOwn) {
+  constexpr std::uint64_t own = 2 * limits::GiB, margin = own / 16 + 512 * limits::MiB;
+  for (const char* kv : {"f16", "k8v4", "auto"}) {
+    EngineOptions o = options();
+    o.kv = kv;
+    o.kv_memory_bytes = 256 * limits::MiB;
+    const auto given = testing::must(Engine::create(o));
+    o.kv_memory_auto = true;
+    o.kv_memory_bytes = 1;  // is not asked for
+    o.step_tokens = 0;
+    o.device_bytes = own;
+    const auto filled = testing::must(Engine::create(o));
+    const std::uint64_t taken = filled->counters().device_bytes;
+    EXPECT_LE(taken, own - margin / 2) << kv;
+    EXPECT_GE(taken, own - margin - 16 * limits::MiB) << kv;
+    EXPECT_GT(filled->info().kv_pool_tokens, 2 * given->info().kv_pool_tokens) << kv;
+    if (kv == std::string("auto")) continue;  // it may choose another policy
+    EXPECT_EQ(filled->info().profile.facts.fingerprint, given->info().profile.facts.fingerprint);
+    EXPECT_EQ(drawn(*filled), drawn(*given)) << kv;
+  }
+}
+
+TEST(EngineCreate, AutoMemoryOfADeviceThatSharesTheHostsIsWhatIsGiven) {
+  EngineOptions o = options();
+  const auto given = testing::must(Engine::create(o));
+  if (testing::must(chosen_device("")).has_own_memory) GTEST_SKIP() << "the device has its own";
+  o.kv_memory_auto = true;
+  EXPECT_EQ(testing::must(Engine::create(o))->info().kv_pool_tokens, given->info().kv_pool_tokens);
+}
+
+TEST(EngineCreate, AutoMemoryThatIsTooSmallIsRefused) {
+  EngineOptions o = options();
+  o.kv_memory_auto = true;
+  o.device_bytes = 600 * limits::MiB;  // the margin alone is as large
+  expect_refused(o, Code::kv_exceeded, "--kv-memory");
 }
 
 // The warning comes before the file of mean keys is read, which does not exist here.

@@ -339,30 +339,6 @@ TEST_F(LoopTest, RowsAreThoseOfTheStepUnderWay) {
   EXPECT_EQ(loop_->counters().last_tokens, 0u);
 }
 
-TEST(StepPacer, ShrinksAtOnceAndGrowsAfterFullSteps) {
-  StepPacer pacer(40, 512, 250'000);
-  EXPECT_EQ(pacer.tokens(), 104u);
-  for (int i = 0; i < 40; ++i) pacer.took(30, 1000);  // decoding tells nothing about prompts
-  EXPECT_EQ(pacer.tokens(), 104u);
-  pacer.took(104, 1000);
-  EXPECT_EQ(pacer.tokens(), 208u);
-  pacer.took(160, 1000);
-  EXPECT_EQ(pacer.tokens(), 416u);
-  pacer.took(416, 0);
-  EXPECT_EQ(pacer.tokens(), 512u);
-  pacer.took(512, 1'000'000);
-  EXPECT_EQ(pacer.tokens(), 128u);
-  for (int i = 0; i < 40; ++i) pacer.took(30, 10'000);
-  EXPECT_EQ(pacer.tokens(), 128u);
-  pacer.took(128, 240'000);  // close to the target: stays
-  EXPECT_EQ(pacer.tokens(), 128u);
-  pacer.took(128, 150'000);
-  EXPECT_EQ(pacer.tokens(), 192u);
-  for (int i = 0; i < 20; ++i) pacer.took(30, 1'000'000'000);
-  EXPECT_EQ(pacer.tokens(), 40u);
-  EXPECT_EQ(StepPacer(40, 16, 250'000).tokens(), 16u);
-}
-
 // A job may name the engine's policy in any form that means the same.
 TEST_F(LoopTest, APolicyIsKnownByWhatItMeans) {
   open();

@@ -20,6 +20,38 @@ TEST_F(TinyEngine, ATokenizerLargerThanTheModelIsRefused) {
   EXPECT_FALSE(engine.error().hint.empty());
 }
 
+// As many rows in a step as `--max-batch` allows give the tokens of eight at a time.
+TEST_F(TinyEngine, AThousandRowsInAStepHaveTheTokensOfFew) {
+  constexpr std::uint32_t rows = 1'024;
+  const auto run = [&](std::uint32_t max_batch) {
+    EngineOptions options = tiny_options();
+    options.max_batch = max_batch;
+    options.step_tokens = 0;
+    options.kv_memory_bytes = 64 * limits::MiB;
+    const auto engine = millrace::testing::must(create(tiny_vocabulary, "", options));
+    for (std::uint32_t id = 0; id < rows; ++id) {
+      GenerationRequest request;
+      request.prompt = Tokens{id % 256, id / 4, 7};
+      request.max_tokens = 6;
+      request.stops.ignore_eos = true;
+      request.sampling.seed = id;
+      EXPECT_TRUE(engine->add(id, request));
+    }
+    std::map<RequestId, Tokens> tokens;
+    std::vector<Event> events;
+    std::uint32_t most_rows = 0;
+    while (engine->busy()) {
+      EXPECT_TRUE(engine->step(events));
+      most_rows = std::max(most_rows, engine->counters().last_rows);
+    }
+    for (const Event& event : events) tokens[event.id] = event.result.choices.at(0).tokens;
+    EXPECT_EQ(tokens.size(), rows);
+    EXPECT_EQ(most_rows, max_batch);
+    return tokens;
+  };
+  EXPECT_EQ(run(rows), run(8));
+}
+
 // Returns the prompt of a chat as text.
 std::string prompt_of(Engine& engine, const Chat& chat) {
   GenerationRequest request;

@@ -32,9 +32,9 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Returns the assembler text of a program's last kernel, which multiplies, or what the compiler
-// says.
-std::string compile(const ProgramSpec& spec, const std::string& processor) {
+// Returns the assembler text of a program's last kernel, or what the compiler says.
+std::string compile(const ProgramSpec& spec, const std::string& processor,
+                    const std::string& kernel = "matmul") {
   const fs::path folder = fs::temp_directory_path() / ("nvidia-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   const fs::path source = folder / "program.cl", out = folder / "program.ptx";
@@ -49,7 +49,7 @@ std::string compile(const ProgramSpec& spec, const std::string& processor) {
   const std::string text = done ? read(out) : "error: " + read(folder / "errors");
   fs::remove_all(folder);
   // The functions that the kernel calls are inlined; the compiler leaves copies before it.
-  const std::size_t entry = text.rfind(".entry matmul");
+  const std::size_t entry = text.rfind(".entry " + kernel);
   return entry == text.npos ? text : text.substr(entry);
 }
 
@@ -86,6 +86,38 @@ TEST(NvidiaSource, CompilesToMatrixInstructions) {
   }
 }
 
+// With what kinds of attention add, and with queries that registers do not hold.
+TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const std::uint64_t head_dim : {64u, 80u, 128u, 256u}) {
+    for (const std::uint64_t shared : {0u, 1u}) {
+      const std::uint64_t warps = 4;
+      SCOPED_TRACE(std::to_string(head_dim) + " channels" + (shared != 0 ? ", shared rows" : ""));
+      ProgramSpec spec{.name = "attention",
+                       .sources = {"attention/nvidia.cl"},
+                       .defines = {"SINKS=1", "SOFT_CAP=30.0f", "WINDOW=100"}};
+      for (const auto& [name, value] :
+           std::vector<std::pair<std::string, std::uint64_t>>{{"HEAD_DIM", head_dim},
+                                                              {"HEADS", 24},
+                                                              {"KV_HEADS", 3},
+                                                              {"HEAD_SETS", 3},
+                                                              {"GROUP_WARPS", warps},
+                                                              {"SHARED_ROWS", shared},
+                                                              {"MATRIX_UNIT", 1},
+                                                              {"ROW_ITEMS", 128}}) {
+        spec.defines.push_back(define(name, value));
+      }
+      const std::string text = compile(spec, "sm_80", "attention");
+      for (const char* instruction :
+           {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "cp.async.cg.shared.global",
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "ex2.approx.ftz.f32"}) {
+        EXPECT_NE(text.find(instruction), text.npos) << instruction << text.substr(0, 2000);
+      }
+      EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+    }
+  }
+}
+
 // Its instructions are marked, because no compiler of OpenCL knows them.
 TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
@@ -113,6 +145,40 @@ TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
       EXPECT_NE(text.find(instruction), text.npos) << text.substr(0, 2000);
       EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
     }
+  }
+}
+
+// A row stays in registers, and comes and goes in whole vectors.
+TEST(NvidiaSource, NormsKeepTheirRowsInRegisters) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const std::uint64_t vectors : {72u, 512u, 2048u}) {
+    SCOPED_TRACE(std::to_string(vectors) + " vectors");
+    ProgramSpec spec{.name = "norm", .sources = {"norm/nvidia.cl"}, .defines = {}};
+    for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
+             {"VECTORS", vectors}, {"ITEMS", 256}, {"MATRIX_UNIT", 1}}) {
+      spec.defines.push_back(define(name, value));
+    }
+    const std::string text = compile(spec, "sm_80", "rms_norm");
+    EXPECT_NE(text.find("shfl.sync.bfly.b32"), text.npos) << text.substr(0, 2000);
+    EXPECT_NE(text.find("ld.global.v4.f32"), text.npos) << text.substr(0, 2000);
+    EXPECT_NE(text.find("st.global.v4.u32"), text.npos);
+    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+  }
+}
+
+TEST(NvidiaSource, StoresOfKeysAndValuesReadWholeVectors) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const std::uint64_t halves : {0u, 1u}) {
+    ProgramSpec spec{.name = "store", .sources = {"rope/nvidia.cl"}, .defines = {}};
+    for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
+             {"HEAD_DIM", 128}, {"ROPE_HALVES", halves}, {"MATRIX_UNIT", 1}}) {
+      spec.defines.push_back(define(name, value));
+    }
+    const std::string text = compile(spec, "sm_80", "rope_kv");
+    EXPECT_NE(text.find("ld.global.v4.f32"), text.npos) << text.substr(0, 2000);
+    EXPECT_NE(text.find("st.global.v4.u32"), text.npos);
+    EXPECT_EQ(text.find("ld.global.f32"), text.npos);
+    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
   }
 }
 

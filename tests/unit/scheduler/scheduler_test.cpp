@@ -278,17 +278,31 @@ TEST(LengthForecast, IsTheMeanOfWhatEndedAndAQuarterOfItBeyond) {
   EXPECT_EQ(LengthForecast(0).ahead(7), 0u);
 }
 
-TEST(Scheduler, ASmallerBudgetShrinksTheChunks) {
-  CachePools pools(4, Loop::groups(64), 64);
-  Scheduler scheduler({.max_batch = 4, .step_tokens = 64, .prefill_chunk = 64}, pools);
+// However small the budget is, rows that decode are in every step, and prompts go on beside them.
+TEST(Scheduler, ASmallerBudgetShrinksTheChunksAlone) {
+  CachePools pools(4, Loop::groups(256), 64);
+  Scheduler scheduler(
+      {.max_batch = 32, .step_tokens = 64, .least_prefill_tokens = 3, .prefill_chunk = 64}, pools);
+  const auto planned = [&](std::uint32_t budget) {
+    scheduler.set_step_tokens(budget);
+    PlannedStep step;
+    EXPECT_TRUE(scheduler.plan(step));
+    scheduler.completed(step);
+    for (const PlannedOutput& output : step.outputs) scheduler.deliver(output.sequence, 7);
+    return step.plan.tokens.size();
+  };
   scheduler.add({prompt_of(0, 60), 1});
-  scheduler.set_step_tokens(10);
-  PlannedStep step;
-  ASSERT_TRUE(scheduler.plan(step));
-  EXPECT_EQ(step.plan.tokens.size(), 10u);
-  scheduler.set_step_tokens(0);
-  ASSERT_TRUE(scheduler.plan(step));
-  EXPECT_EQ(step.plan.tokens.size(), 4u);
+  EXPECT_EQ(planned(10), 10u);
+  EXPECT_EQ(planned(0), 3u) << "fewer than the rows that may run at once";
+  EXPECT_EQ(planned(1'000), 47u) << "the rest of the prompt";
+  scheduler.add({prompt_of(1, 4), 9});
+  scheduler.add({prompt_of(2, 4), 9});
+  EXPECT_EQ(planned(1'000), 8u);
+  scheduler.add({prompt_of(3, 200), 1});
+  EXPECT_EQ(planned(0), 2u + 3u);
+  EXPECT_EQ(planned(1), 2u + 3u);
+  EXPECT_EQ(planned(20), 20u);
+  EXPECT_EQ(planned(1'000), 64u);
 }
 
 }  // namespace

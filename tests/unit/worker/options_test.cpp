@@ -36,6 +36,13 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options->cores, 0u);
   EXPECT_EQ(options->kv, "f16");
   EXPECT_EQ(options->kv_memory_bytes, 1ull << 30);
+  EXPECT_TRUE(options->kv_memory_auto);
+  EXPECT_EQ(options->step_tokens, 0u);
+  flags.kv_memory = "2GiB";
+  EXPECT_FALSE(engine_options(flags).value().kv_memory_auto);
+  EXPECT_EQ(engine_options(flags).value().kv_memory_bytes, 2ull << 30);
+  flags.max_batch = max_batch_most;
+  EXPECT_TRUE(engine_options(flags));
   EXPECT_EQ(options->math, engine::MathMode::fast);
   flags.math = "exact";
   EXPECT_EQ(engine_options(flags).value().math, engine::MathMode::exact);
@@ -136,7 +143,8 @@ TEST(Options, ProtectionIsPartOfThePolicy) {
 
 TEST(Options, AChildGetsTheSameFlags) {
   EngineFlags flags, read;
-  flags.device = "0:1";
+  flags.device = "0:1";  // and the list of devices: the caller gives each child its own
+  flags.devices = "all";
   flags.model_name = "a name";
   flags.cores = 1;
   flags.kv_memory = "3GiB";
@@ -151,7 +159,7 @@ TEST(Options, AChildGetsTheSameFlags) {
   auto arguments = engine_arguments(flags);
   std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
   app.parse(arguments);
-  EXPECT_EQ(read.device, flags.device);
+  EXPECT_EQ(read.device + read.devices, "");
   EXPECT_EQ(read.model_name, flags.model_name);
   EXPECT_EQ(read.cores, flags.cores);
   EXPECT_EQ(read.kv_memory, flags.kv_memory);

@@ -37,6 +37,12 @@ void Backend::pack(const PanelFormat& format, const Tensor& tensor, std::uint32_
   pack_panel(layout, tensor, panel, out, factor);
 }
 
+void Backend::pack_pair(const PanelFormat& format, const PanelRows& gate, const PanelRows& up,
+                        std::span<std::byte> out) const {
+  const PanelLayout layout = layout_of(format, static_cast<std::uint32_t>(gate.tensor.shape[0]));
+  engine::pack_pair(layout, gate, up, out);
+}
+
 // A head has keys [channels][16 positions], then values [16 positions][channels], all halves.
 void Backend::read_key(std::span<const std::byte> page, std::uint32_t head, std::uint32_t slot,
                        std::span<float> out) const {

@@ -22,6 +22,7 @@
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "engine/core/model/backend/expert_products.hpp"
+#include "engine/core/model/backend/pack.hpp"
 #include "engine/core/model/backend/panel_layout.hpp"
 #include "engine/core/model/backend/target.hpp"
 #include "engine/core/model/forms.hpp"
@@ -62,6 +63,17 @@ struct GatedCall {
   const Activation& out;
   Forms forms{};
   std::uint32_t tokens = 0;
+};
+
+// The norm of x's rows (kernels/norm/rms.cl), wanted in `forms`; with `gather`, only of the rows
+// that the step's outputs name.
+struct NormCall {
+  const Buffer &x, &weight;
+  const Activation& out;
+  Forms forms{};
+  const StepTable& step;
+  const Buffer& step_words;
+  bool gather = false;
 };
 
 // A layer's attention in a step. qkv has the rows of the layer's AttentionKind; `rope` is the table
@@ -127,6 +139,15 @@ class Backend {
   // allow. Several threads pack at once.
   virtual void pack(const PanelFormat& format, const Tensor& tensor, std::uint32_t panel,
                     std::span<std::byte> out, float factor) const;
+  // Whether a gate and an up of one type and so many columns are to stand in turns (Projection::
+  // paired). Such a matrix is only for gated(), which then leaves none of it out. The default says
+  // no; with it, pack_pair is not called.
+  virtual bool pairs_gate(const PanelFormat& /*format*/, std::uint32_t /*columns*/) const {
+    return false;
+  }
+  // Packs at most 8 rows of gate and the same of up into a panel.
+  virtual void pack_pair(const PanelFormat& format, const PanelRows& gate, const PanelRows& up,
+                         std::span<std::byte> out) const;
   // Looks up the rows of the step's ids, or of device_ids for tokens with a slot. prepare_embedding
   // compiles what a matrix needs.
   virtual Status prepare_embedding(const Projection& embedding);
@@ -138,8 +159,14 @@ class Backend {
   virtual Status prepare_product(const Projection& matrix, MathMode math) = 0;
   virtual Status project(const ProductCall& call, MathMode math) = 0;
   // Returns the forms that it wrote: all of call.forms or, if the family does not compute this
-  // matrix and gate in one launch, none. Nothing is enqueued in the second case.
+  // matrix and gate in one launch, none. Nothing is enqueued in the second case, which a paired
+  // matrix excludes.
   virtual Result<Forms> gated(const GatedCall& call) = 0;
+
+  // Compiles what norm() launches, if it launches anything.
+  virtual Status prepare_norm() { return {}; }
+  // Returns the forms that it wrote: all of call.forms or, as the default does, none.
+  virtual Result<Forms> norm(const NormCall& /*call*/) { return Forms{}; }
 
   // Appends to a step what attention reads besides the lists that all families share. Call this
   // once for each step, before its words are written to the device. The default appends nothing.

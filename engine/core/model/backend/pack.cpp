@@ -17,6 +17,15 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::size_t half_bytes = 2;
 constexpr std::size_t word_bytes = 4;
 
+// Rows as the file has them, and the panel's row at which the first of them stands.
+struct FileRows {
+  const std::byte* bytes = nullptr;
+  std::uint64_t row_bytes = 0;
+  std::uint32_t rows = 0, first_lane = 0;
+
+  const std::byte* row(std::uint32_t i) const { return bytes + i * row_bytes; }
+};
+
 // Copies a value of `Bytes` bytes.
 template <std::size_t Bytes>
 void copy(std::byte* to, const std::byte* from) {
@@ -26,14 +35,14 @@ void copy(std::byte* to, const std::byte* from) {
 // Packs rows of values of `Bytes` bytes each, some columns at a time, so that what the rows write
 // together stays in the nearest cache.
 template <std::size_t Bytes>
-void pack_plain(const std::byte* first, std::uint64_t row_bytes, std::uint32_t rows,
-                std::uint32_t columns, std::byte* codes) {
+void pack_plain(const FileRows& from, std::uint32_t columns, std::byte* codes) {
   for (std::uint32_t begin = 0; begin < columns; begin += block_columns) {
     const std::uint32_t end = std::min(begin + block_columns, columns);
-    for (std::uint32_t lane = 0; lane < rows; ++lane) {
-      const std::byte* const row = first + lane * row_bytes;
+    for (std::uint32_t i = 0; i < from.rows; ++i) {
+      const std::byte* const row = from.row(i);
       for (std::uint32_t k = begin; k < end; ++k) {
-        copy<Bytes>(codes + (std::size_t{k} * panel_rows + lane) * Bytes, row + k * Bytes);
+        const std::size_t at = std::size_t{k} * panel_rows + from.first_lane + i;
+        copy<Bytes>(codes + at * Bytes, row + k * Bytes);
       }
     }
   }
@@ -74,31 +83,31 @@ Fours fours_of(const std::uint8_t* codes, const BlockPlaces& places) {
 }
 
 // Packs rows of halves in the order of lanes.
-void pack_halves(const PanelLayout& layout, const std::byte* first, std::uint64_t row_bytes,
-                 std::uint32_t rows, std::byte* codes) {
+void pack_half_rows(const PanelLayout& layout, const FileRows& from, std::byte* codes) {
   constexpr std::uint32_t together = 4;  // places
   constexpr std::size_t pair_bytes = 2 * half_bytes,
                         block_bytes = block_columns * panel_rows * half_bytes;
-  std::array<std::array<std::size_t, block_columns / 2>, panel_rows> places;
-  for (std::uint32_t lane = 0; lane < rows; ++lane) {
-    for (std::uint32_t i = 0; i < block_columns / 2; ++i) {
-      const std::uint32_t place = layout.place_of(2 * i);
+  std::array<std::array<std::size_t, block_columns / 2>, panel_rows> places;  // of each row
+  for (std::uint32_t i = 0; i < from.rows; ++i) {
+    const std::uint32_t lane = from.first_lane + i;
+    for (std::uint32_t pair = 0; pair < block_columns / 2; ++pair) {
+      const std::uint32_t place = layout.place_of(2 * pair);
       const std::uint32_t owner = lane % 8 * 4 + place / 8, operand = place / together % 2;
       const std::size_t at =
           ((operand * 32 + owner) * 2 + lane / 8) * std::size_t{together} + place % together;
-      places[lane][i] = at * half_bytes;
+      places[i][pair] = at * half_bytes;
     }
   }
   for (std::uint32_t begin = 0; begin < layout.columns; begin += block_columns) {
     std::byte* const block = codes + begin / block_columns * block_bytes;
     const std::uint32_t count = std::min(block_columns, layout.columns - begin);
-    for (std::uint32_t lane = 0; lane < rows; ++lane) {
-      const std::byte* const from = first + lane * row_bytes + begin * half_bytes;
-      for (std::uint32_t i = 0; i < count / 2; ++i) {
-        copy<pair_bytes>(block + places[lane][i], from + i * pair_bytes);
+    for (std::uint32_t i = 0; i < from.rows; ++i) {
+      const std::byte* const halves = from.row(i) + begin * half_bytes;
+      for (std::uint32_t pair = 0; pair < count / 2; ++pair) {
+        copy<pair_bytes>(block + places[i][pair], halves + pair * pair_bytes);
       }
       if (count % 2 != 0) {
-        copy<half_bytes>(block + places[lane][count / 2], from + (count - 1) * half_bytes);
+        copy<half_bytes>(block + places[i][count / 2], halves + (count - 1) * half_bytes);
       }
     }
   }
@@ -165,12 +174,13 @@ class PanelPacker {
 
   // Converts the file's blocks of some rows, whose columns are a multiple of 32, to the panel's
   // blocks of 32; block by block, so that what the rows write together stays in the nearest cache.
-  void pack(const std::byte* first, std::uint64_t row_bytes, std::uint32_t rows,
-            std::uint32_t columns) {
-    for (std::uint32_t k = 0; k < columns; k += type_.block_elements, first += type_.block_bytes) {
-      for (std::uint32_t lane = 0; lane < rows; ++lane) {
-        pack_block(first + lane * row_bytes, k, std::min(type_.block_elements, columns - k), lane);
+  void pack(FileRows from, std::uint32_t columns) {
+    for (std::uint32_t k = 0; k < columns; k += type_.block_elements) {
+      const std::uint32_t count = std::min(type_.block_elements, columns - k);
+      for (std::uint32_t i = 0; i < from.rows; ++i) {
+        pack_block(from.row(i), k, count, from.first_lane + i);
       }
+      from.bytes += type_.block_bytes;
     }
   }
 
@@ -239,30 +249,45 @@ class PanelPacker {
   std::byte* const codes_;
 };
 
+// Packs rows of a tensor into a panel that is zero, from its row `first_lane` on.
+void pack_rows(const PanelLayout& layout, const PanelRows& from, std::uint32_t first_lane,
+               std::span<std::byte> out) {
+  if (from.rows == 0) return;
+  const Tensor& tensor = from.tensor;
+  std::byte* const codes = out.data() + layout.codes_at();
+  std::vector<std::byte> scratch;
+  const FileRows rows{tensor.read(from.first_row, from.rows, scratch).data(), tensor.row_bytes(),
+                      from.rows, first_lane};
+  if (const QuantTraits* const quantized = find_quant_traits(tensor.type)) {
+    if (layout.format.levels) {
+      pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
+    }
+    PanelPacker(layout, *quantized, from.factor, out.data()).pack(rows, layout.columns);
+  } else if (layout.format.codes == Codes::f32) {
+    pack_plain<sizeof(float)>(rows, layout.columns, codes);
+  } else if (layout.lanes) {
+    pack_half_rows(layout, rows, codes);
+  } else {
+    pack_plain<half_bytes>(rows, layout.columns, codes);
+  }
+}
+
 }  // namespace
 
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
                 std::span<std::byte> out, float factor) {
   std::ranges::fill(out, std::byte{0});
-  std::byte* const codes = out.data() + layout.codes_at();
   const std::uint64_t first = std::uint64_t{panel} * panel_rows;
   const auto rows =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(panel_rows, tensor.rows() - first));
-  const std::uint64_t row_bytes = tensor.row_bytes();
-  std::vector<std::byte> scratch;
-  const std::byte* const all = tensor.read(first, rows, scratch).data();
-  if (const QuantTraits* const quantized = find_quant_traits(tensor.type)) {
-    if (layout.format.levels) {
-      pack_levels(*quantized->levels, layout.format.offset, out.first(layout.level_bytes()));
-    }
-    PanelPacker(layout, *quantized, factor, out.data()).pack(all, row_bytes, rows, layout.columns);
-  } else if (layout.format.codes == Codes::f32) {
-    pack_plain<sizeof(float)>(all, row_bytes, rows, layout.columns, codes);
-  } else if (layout.lanes) {
-    pack_halves(layout, all, row_bytes, rows, codes);
-  } else {
-    pack_plain<half_bytes>(all, row_bytes, rows, layout.columns, codes);
-  }
+  pack_rows(layout, {tensor, first, rows, factor}, 0, out);
+}
+
+void pack_pair(const PanelLayout& layout, const PanelRows& upper, const PanelRows& lower,
+               std::span<std::byte> out) {
+  std::ranges::fill(out, std::byte{0});
+  pack_rows(layout, upper, 0, out);
+  pack_rows(layout, lower, panel_rows / 2, out);
 }
 
 }  // namespace millrace::engine

@@ -1,6 +1,6 @@
 #pragma once
-// Packs weight matrices from the file's row blocks into panels (panel_layout.hpp). Thread safety: a
-// pure function.
+// Packs weight matrices from the file's row blocks into panels (panel_layout.hpp). Thread safety:
+// pure functions.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,5 +15,18 @@ namespace millrace::engine {
 // allow; each product is rounded once.
 void pack_panel(const PanelLayout& layout, const Tensor& tensor, std::uint32_t panel,
                 std::span<std::byte> out, float factor = 1.0f);
+
+// Rows of a tensor that stand in one panel, and whose scales are multiplied by `factor`.
+struct PanelRows {
+  const Tensor& tensor;
+  std::uint64_t first_row = 0;
+  std::uint32_t rows = 0;
+  float factor = 1.0f;
+};
+
+// Packs at most 8 rows of each of two tensors of one type into a panel: those of `upper` are its
+// rows from 0 on, those of `lower` from 8 on. Others are zero.
+void pack_pair(const PanelLayout& layout, const PanelRows& upper, const PanelRows& lower,
+               std::span<std::byte> out);
 
 }  // namespace millrace::engine

@@ -2,58 +2,157 @@
 #include <algorithm>
 
 #include "engine/core/model/backend/nvidia/nvidia_backend.hpp"
+#include "engine/core/model/backend/nvidia/warps.hpp"
 #include "engine/core/model/program_text.hpp"
+#include "kernels/attention/work.h"
 
 namespace millrace::engine {
 namespace {
 
-// What kernels/attention/nvidia.cl reads; the generic kernel reads the rest.
-bool is_plain(const KvCodecs& codecs) {
-  constexpr std::uint32_t half_bits = 16;
-  return !codecs.key.packed() && !codecs.value.packed() && codecs.key.bits == half_bits &&
-         codecs.value.bits == half_bits && !codecs.in_key && !codecs.centered;
-}
+constexpr std::uint32_t vector_bytes = 16;
+// Groups of wide tiles that a multiprocessor computes at the same time, by their registers.
+constexpr std::uint32_t groups_at_once = 2;
+constexpr std::uint32_t most_warps = 4;
+constexpr std::uint32_t sharing_warps = 4;  // of narrow tiles, which have the same rows
 
-// Query heads of a KV head that share a group, of which registers hold so many.
-std::uint32_t heads_at_once(const AttentionKind& kind) {
-  constexpr std::uint32_t most = 8;
+// Query heads that share the rows of a warp, of those of a KV head.
+std::uint32_t heads_of_set(const AttentionKind& kind) {
   const std::uint32_t group = kind.heads / kind.kv_heads;
-  std::uint32_t heads = std::min(group, most);
+  std::uint32_t heads = std::min<std::uint32_t>(group, MATRIX_ROWS);
   while (group % heads != 0) --heads;
   return heads;
 }
 
+// The local memory of a group for narrow tiles, and for wide ones of so many warps.
+constexpr std::uint32_t page_bytes = 1024;  // for numbers of pages, and what the driver takes
+std::uint32_t narrow_bytes(const AttentionKind& kind) {
+  const std::uint32_t head_dim = kind.head_dim;
+  return (MATRIX_RING_VECTORS(head_dim) + MATRIX_SHARED_VECTORS(head_dim)) * vector_bytes +
+         page_bytes;
+}
+std::uint32_t wide_bytes(const AttentionKind& kind, std::uint32_t warps) {
+  const std::uint32_t head_dim = kind.head_dim;
+  return (MATRIX_RING_VECTORS(head_dim) + warps * MATRIX_OWN_VECTORS(head_dim)) * vector_bytes +
+         page_bytes;
+}
+
 }  // namespace
 
-Result<Kernel> NvidiaBackend::build_attention(const KvCodecs& codecs, std::uint32_t kind) {
-  if (!is_plain(codecs)) return GenericBackend::build_attention(codecs, kind);
+// Whether kernels/attention/nvidia.cl computes a kind at all.
+bool NvidiaBackend::has_matrix_attention(const AttentionKind& kind) const {
+  constexpr std::uint32_t widest_head = 256;
+  const std::uint32_t limit = local_limit(target().device->info().compute_capability);
+  return target().math == MathMode::fast && kind.latent == 0 && kind.head_dim <= widest_head &&
+         kind.head_dim % 16 == 0 && narrow_bytes(kind) <= limit;
+}
+
+bool NvidiaBackend::on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const {
+  constexpr std::uint32_t half_bits = 16;
+  return has_matrix_attention(target().kinds[kind]) && !codecs.key.packed() &&
+         !codecs.value.packed() && codecs.key.bits == half_bits && codecs.value.bits == half_bits &&
+         !codecs.in_key && !codecs.centered;
+}
+
+// Kinds of one cut share tiles, so they share the number of warps, too.
+std::vector<MatrixLimits> NvidiaBackend::matrix_limits() const {
+  const DeviceInfo& info = target().device->info();
+  std::vector<MatrixLimits> out(target().cuts.size());
+  for (MatrixLimits& limits : out) limits.warps = most_warps;
+  for (std::uint32_t k = 0; k < target().kinds.size(); ++k) {
+    const AttentionKind& kind = target().kinds[k];
+    if (!has_matrix_attention(kind)) continue;
+    MatrixLimits& limits = out[target().cut_of(k)];
+    limits.heads = heads_of_set(kind);
+    limits.head_sets = kind.heads / limits.heads;
+    limits.warp_tokens = MATRIX_ROWS / limits.heads;
+    limits.groups = groups_at_once * info.compute_units;
+    while (limits.warps > 1 &&
+           wide_bytes(kind, limits.warps) > local_limit(info.compute_capability)) {
+      limits.warps /= 2;
+    }
+  }
+  return out;
+}
+
+Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::uint32_t warps,
+                                                     bool shared_rows) {
   ProgramSpec program{.name = "attention",
                       .sources = {"attention/nvidia.cl"},
                       .defines = target().head_defines(kind)};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
-  add("ITEMS", attention_items());
-  add("HEADS_AT_ONCE", heads_at_once(target().kinds[kind]));
+  add("GROUP_WARPS", warps);
+  add("SHARED_ROWS", shared_rows ? 1 : 0);
+  add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
   target().add_attention_shape(program, kind);
   MILLRACE_ASSIGN(const Program built, target().device->build(program));
   return target().device->kernel(built, "attention");
 }
 
+Result<Kernel> NvidiaBackend::build_attention(const KvCodecs& codecs, std::uint32_t kind) {
+  if (!on_matrix_unit(codecs, kind)) return GenericBackend::build_attention(codecs, kind);
+  return build_matrix_attention(kind, sharing_warps, true);
+}
+
+Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
+  MILLRACE_TRY(GenericBackend::prepare_attention(codecs, kind));
+  if (!on_matrix_unit(codecs, kind)) return {};
+  const std::uint32_t warps = limits_[target().cut_of(kind)].warps;
+  Kernel& wide = wide_attention_[{codecs, kind}];
+  if (wide || warps == 1) return {};
+  MILLRACE_ASSIGN(wide, build_matrix_attention(kind, warps, false));
+  return {};
+}
+
+Status NvidiaBackend::reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
+                                        const AttentionItems& items) {
+  const std::uint64_t bytes = std::uint64_t{items.partials} * limits.head_sets *
+                              MATRIX_PARTIAL_FLOATS(kind.head_dim) * sizeof(float);
+  // Half as much again, because contexts grow from step to step.
+  if (partials_.size_bytes() < bytes) {
+    MILLRACE_ASSIGN(partials_,
+                    target().device->allocate(bytes + bytes / 2, "the partial sums of attention"));
+  }
+  const std::uint64_t counters = std::uint64_t{items.counters} * limits.head_sets * 4;
+  if (attention_counters_.size_bytes() < counters) {
+    MILLRACE_ASSIGN(attention_counters_,
+                    target().device->allocate_zeroed(2 * counters, "the counters of attention"));
+  }
+  return {};
+}
+
+Status NvidiaBackend::attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
+                                   const AttentionOutput& out, const ItemList& units) {
+  if (units.count == 0) return {};
+  const KvPages& kv = call.kv;
+  const AttentionKind& kind = target().kinds[kv.kind];
+  const std::uint32_t cut = target().cut_of(kv.kind);
+  return target().device->launch(
+      kernel, {.groups = {limits_[cut].head_sets, units.count}, .local = {warp_items, warps}},
+      {call.qkv, kv.sinks, kv.buffer, call.step_words, out.rows, out.codes, partials_,
+       attention_counters_, units.offset, kind.qkv_stride(), input_stride(kind.columns()),
+       target().code_stride(kind.columns()), kind.scale});
+}
+
 // Writes codes in the same launch, if they are wanted.
 Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation& out, Forms forms) {
   const KvPages& kv = call.kv;
-  if (!is_plain(kv.codecs)) return GenericBackend::attend(call, out, forms);
-  const AttentionKind& kind = target().kinds[kv.kind];
-  const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
-  const std::uint32_t parts = kind.heads / heads_at_once(kind);
-  MILLRACE_TRY(target().device->launch(
-      attention_kernel(kv), {.groups = {parts, call.step.tokens}, .local = {attention_items()}},
-      {call.qkv, kv.sinks, kv.buffer, call.step_words, forms.rows ? out.rows : no_buffer,
-       forms.codes ? out.codes : no_buffer, items.positions_at, items.tables_at, kind.qkv_stride(),
-       input_stride(kind.columns()), target().code_stride(kind.columns()), kind.scale}));
+  if (!on_matrix_unit(kv.codecs, kv.kind)) return GenericBackend::attend(call, out, forms);
+  const std::uint32_t cut = target().cut_of(kv.kind);
+  const AttentionItems& items = call.step.attention[cut];
+  MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items));
+  const AttentionOutput to{forms.rows ? out.rows : no_buffer, forms.codes ? out.codes : no_buffer};
+  MILLRACE_TRY(attend_units(attention_kernel(kv), sharing_warps, call, to, items.single_units));
+  MILLRACE_TRY(attend_units(wide_attention_.at({kv.codecs, kv.kind}), limits_[cut].warps, call, to,
+                            items.multi_units));
   return forms;
+}
+
+std::vector<const Buffer*> NvidiaBackend::counters() const {
+  if (!attention_counters_) return {};
+  return {&attention_counters_};
 }
 
 }  // namespace millrace::engine

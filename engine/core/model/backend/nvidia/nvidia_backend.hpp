@@ -1,15 +1,19 @@
 #pragma once
 // The family of NVIDIA GPUs since compute capability 8.0: in math fast, products of matrices run on
-// the matrix unit over halves (kernels/matmul/half_nvidia.cl), and attention over plain halves has
-// a kernel of its own (kernels/attention/nvidia.cl); the rest is generic. On other
-// devices, where tests force it, plain arithmetic stands for the unit's instruction.
+// the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up end in their
+// activation, and norms (kernels/norm/nvidia.cl) and, in both modes, the store of plain halves
+// (kernels/rope/nvidia.cl) and attention over them (kernels/attention/nvidia.cl) have kernels of
+// their own; the rest is generic. On other devices,
+// where tests force it, plain arithmetic stands for the instructions of these GPUs.
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "engine/core/model/backend/generic/generic_backend.hpp"
+#include "engine/core/model/backend/nvidia/attention_units.hpp"
 #include "engine/core/model/backend/nvidia/wide_products.hpp"
 
 namespace millrace::engine {
@@ -27,19 +31,35 @@ struct WarpShape {
 class NvidiaBackend final : public GenericBackend {
  public:
   explicit NvidiaBackend(Target of)
-      : GenericBackend(with_halves(std::move(of)), true), wide_(target()) {}
+      : GenericBackend(with_halves(std::move(of)), true),
+        wide_(target()),
+        limits_(matrix_limits()) {}
 
   // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
   // whole blocks.
   Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
+  // Gate and up in turns, of all types but floats.
+  bool pairs_gate(const PanelFormat& format, std::uint32_t columns) const override;
+  Result<Forms> gated(const GatedCall& call) override;
+  // In math fast, in a kernel of its own.
+  Status prepare_norm() override;
+  Result<Forms> norm(const NormCall& call) override;
+  Status rope_and_store(const AttentionCall& call) override;
+  void cut_attention(StepTable& step) override { planner_.append(limits_, step); }
+  Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
   // None; its text also says how products run.
   Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
+  std::vector<const Buffer*> counters() const override;
+
+  // The limits by which a step's attention is cut, one for each entry of Target::cuts.
+  const std::vector<MatrixLimits>& attention_limits() const { return limits_; }
 
  protected:
-  // A work-item for each of 128 channels, which most models' heads have. Other numbers were not
-  // measured.
+  // Of the generic kernel: a work-item for each of 128 channels, which most models' heads have.
+  // Other numbers were not measured.
   std::uint32_t attention_items() const override { return 128; }
+  Result<Kernel> build_store(const KvCodecs& codecs, std::uint32_t kind) override;
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Status prepare_codes(const PanelLayout& layout) override;
   Status project_codes(const ProductCall& call, const WeightRun& run) override;
@@ -52,9 +72,30 @@ class NvidiaBackend final : public GenericBackend {
   const WarpShape& shape_for(const PanelFormat& format, std::uint32_t panels,
                              std::uint32_t columns) const;
   Status prepare(const PanelLayout& layout, const WarpShape& shape);
+  // The mode is that of the kernels (kernels/matmul/mode.h).
+  Status multiply(const ProductCall& call, const WeightRun& run, std::uint32_t mode);
+
+  struct AttentionOutput {
+    const Buffer &rows, &codes;  // empty: not wanted
+  };
+  bool has_matrix_attention(const AttentionKind& kind) const;
+  bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
+  std::vector<MatrixLimits> matrix_limits() const;
+  Result<Kernel> build_matrix_attention(std::uint32_t kind, std::uint32_t warps, bool shared_rows);
+  Status reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
+                           const AttentionItems& items);
+  Status attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
+                      const AttentionOutput& out, const ItemList& units);
 
   std::map<UnitKey, Kernel> unit_products_;
   WideProducts wide_;
+  Kernel norm_;
+  std::vector<MatrixLimits> limits_;
+  MatrixPlanner planner_;
+  std::map<std::pair<KvCodecs, std::uint32_t>, Kernel> wide_attention_;  // by codecs and kind
+  // Results of segments, and counters, of tiles that are cut. Launches run in order, so all layers
+  // use the same; the driver keeps an old buffer until its commands are done.
+  Buffer partials_, attention_counters_;
 };
 
 }  // namespace millrace::engine

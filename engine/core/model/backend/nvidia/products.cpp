@@ -57,24 +57,6 @@ std::uint32_t local_bytes(const PanelFormat& format, const WarpShape& shape) {
   return shape.stages * (shape.warps * shape.panels * panel + x) * vector_bytes;
 }
 
-// What a group may use, which the driver of these GPUs allows beyond the 48 KiB that it reports.
-std::uint32_t local_limit(std::uint32_t compute_capability) {
-  constexpr std::uint32_t kib = 1024;
-  switch (compute_capability) {
-    case 90:
-    case 100:
-    case 103:
-      return 226 * kib;
-    case 80:
-    case 87:
-      return 162 * kib;
-    case 0:  // another kind of device, where tests force this family
-      return ~0u;
-    default:
-      return 98 * kib;
-  }
-}
-
 }  // namespace
 
 Target NvidiaBackend::with_halves(Target target) {
@@ -122,6 +104,7 @@ Status NvidiaBackend::prepare(const PanelLayout& layout, const WarpShape& shape)
   add("WARP_TILES", shape.tiles);
   add("STAGE_BLOCKS", shape.stage_blocks);
   add("STAGES", shape.stages);
+  program.defines.push_back(target().gate_define());
   MILLRACE_ASSIGN(const Program built, target().device->build(program));
   MILLRACE_ASSIGN(kernel, target().device->kernel(built, "matmul"));
   return {};
@@ -139,15 +122,41 @@ Status NvidiaBackend::prepare_codes(const PanelLayout& layout) {
 }
 
 Status NvidiaBackend::project_codes(const ProductCall& call, const WeightRun& run) {
+  return multiply(call, run, product_mode(call.accumulate, call.matrix.bias));
+}
+
+bool NvidiaBackend::pairs_gate(const PanelFormat& format, std::uint32_t columns) const {
+  return inputs_of(format, columns, target().math).codes;
+}
+
+Result<Forms> NvidiaBackend::gated(const GatedCall& call) {
+  const Projection& matrix = call.matrix;
+  if (!matrix.paired) return GenericBackend::gated(call);
+  const std::uint32_t width = matrix.rows / 2;
+  const std::uint32_t mode = product_mode(Accumulate::replace, matrix.bias) | MODE_GATED;
+  const auto store = [&](const Buffer& out, std::uint32_t stride, std::uint32_t more) -> Status {
+    const ProductCall product{
+        .matrix = matrix, .x = call.x, .columns = call.tokens, .out = out, .out_stride = stride};
+    for (const WeightRun& run : matrix.runs) MILLRACE_TRY(multiply(product, run, mode | more));
+    return {};
+  };
+  if (call.forms.rows) MILLRACE_TRY(store(call.out.rows, input_stride(width), 0));
+  if (call.forms.codes) {
+    MILLRACE_TRY(store(call.out.codes, target().code_stride(width), MODE_CODES));
+  }
+  return call.forms;
+}
+
+Status NvidiaBackend::multiply(const ProductCall& call, const WeightRun& run, std::uint32_t mode) {
   const std::uint32_t k = round_up(call.matrix.columns, block_columns);
   const auto least = wide_.least_columns(run.format, k);
-  if (least && call.columns >= *least) return wide_.launch(call, run);
+  if (least && call.columns >= *least) return wide_.launch(call, run, mode);
   const Projection& matrix = call.matrix;
   const WarpShape& shape = shape_for(run.format, run.panels, call.columns);
-  return target().device->launch(
-      unit_products_.at({run.format, k, shape}), grid_of(shape, run.panels, call.columns),
-      {run.buffer, call.x.codes, call.out, matrix.bias, run.panels, call.columns, call.out_stride,
-       run.first_row, product_mode(call.accumulate, matrix.bias)});
+  return target().device->launch(unit_products_.at({run.format, k, shape}),
+                                 grid_of(shape, run.panels, call.columns),
+                                 {run.buffer, call.x.codes, call.out, matrix.bias, run.panels,
+                                  call.columns, call.out_stride, run.first_row, mode});
 }
 
 Result<JoinedLayers> NvidiaBackend::join(std::span<const LayerProgram> layers) {

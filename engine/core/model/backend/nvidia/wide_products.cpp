@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "engine/core/model/backend/nvidia/warps.hpp"
-#include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "kernels/matmul/half_stage.h"
 #include "schemas/base/log.hpp"
@@ -83,6 +82,7 @@ Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
   add("TILE_COLUMNS", shape.columns);
   add("STAGE_BLOCKS", wide_stage_blocks);
   add("STAGES", stages(layout.format, shape));
+  program.defines.push_back(target_->gate_define());
   MILLRACE_ASSIGN(const Program built, device.build(program));
   MILLRACE_ASSIGN(kernel, device.kernel(built, "matmul"));
   return {};
@@ -108,7 +108,7 @@ const WideShape& WideProducts::shape_for(std::uint32_t panels, std::uint32_t col
   return *std::ranges::min_element(wide_shapes, {}, time);
 }
 
-Status WideProducts::launch(const ProductCall& call, const WeightRun& run) {
+Status WideProducts::launch(const ProductCall& call, const WeightRun& run, std::uint32_t mode) {
   const Projection& matrix = call.matrix;
   const WideShape& shape = shape_for(run.panels, call.columns);
   const std::uint32_t groups = std::min(tiles(shape, run.panels, call.columns),
@@ -117,7 +117,7 @@ Status WideProducts::launch(const ProductCall& call, const WeightRun& run) {
       kernels_.at({run.format, round_up(matrix.columns, block_columns), shape}),
       {.groups = {groups}, .local = {warp_items, shape.warpgroups * warpgroup_panels + 1}},
       {run.buffer, call.x.codes, call.out, matrix.bias, run.panels, call.columns, call.out_stride,
-       run.first_row, product_mode(call.accumulate, matrix.bias)});
+       run.first_row, mode});
 }
 
 }  // namespace millrace::engine

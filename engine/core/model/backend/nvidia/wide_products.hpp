@@ -36,7 +36,8 @@ class WideProducts {
   // The fewest columns of x that they take of such matrices, after prepare(); none if they do not
   // serve.
   std::optional<std::uint32_t> least_columns(const PanelFormat& format, std::uint32_t k) const;
-  Status launch(const ProductCall& call, const WeightRun& run);
+  // The mode is that of the kernel (kernels/matmul/mode.h).
+  Status launch(const ProductCall& call, const WeightRun& run, std::uint32_t mode);
 
  private:
   // Format, padded K, and the shape.

@@ -9,7 +9,7 @@
 
 #include "schemas/base/error.hpp"
 
-namespace millrace::client {
+namespace millrace::supervise {
 
 class ChildProcess {
  public:
@@ -27,14 +27,16 @@ class ChildProcess {
   struct Ended {
     std::string how;       // "exit status 3", "signal 9 (Killed)"
     int exit_status = -1;  // -1: a signal ended it
+    int signal = 0;        // 0: it exited
   };
   // Returns how the child ended, once; nothing while it runs.
   std::optional<Ended> reap();
 
   void terminate();  // SIGTERM
   void kill();       // SIGKILL
-  // Sends SIGTERM, waits at most wait_ms, then kills. Returns when the child is gone.
-  void stop(std::uint32_t wait_ms);
+  // Waits at most wait_ms for its end, then kills it. Returns when the child is gone.
+  void finish(std::uint32_t wait_ms);
+  void stop(std::uint32_t wait_ms);  // SIGTERM, and finish
 
  private:
   void close_pipe();
@@ -47,4 +49,4 @@ class ChildProcess {
 // for PATH to find.
 std::string sibling_program(const std::string& name);
 
-}  // namespace millrace::client
+}  // namespace millrace::supervise

@@ -1,6 +1,6 @@
 // The supervisor with real processes in the place of the engine: shell scripts that say something
 // and end. Time is the test's own, so pauses between starts are not waited for.
-#include "client/run/supervisor.hpp"
+#include "engine/supervise/supervisor.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,33 +13,30 @@
 #include "schemas/base/fault_env.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 
-namespace millrace::client {
+namespace millrace::supervise {
 namespace {
 
 constexpr auto patience = std::chrono::seconds(60);  // more mean that a process hangs
 
-class Troubles final : public RunObserver {
- public:
-  void progress(const RunProgress&) override {}
-  void note(const std::string&, const std::string&) override {}
-  void trouble(const std::string& event, const Error& error) override {
-    events.push_back(event);
-    last = error;
-  }
-  std::vector<std::string> events;
-  Error last;
-};
-
 class SupervisorTest : public ::testing::Test {
  protected:
-  Supervisor supervise(const std::string& script, bool log_stays = true) {
+  Supervisor supervise(const std::string& script, bool log_stays = true,
+                       Patience patience = Patience::run) {
     SupervisorOptions options;
     options.program = "/bin/sh";
     options.arguments = {"-c", script};
-    options.log_path = log_path_;
-    options.log_stays = log_stays;
+    options.log_path = log_stays ? log_path_ : "";
     options.hopeless_starts = 3;
-    return {std::move(options), *env_, clock_, observer_, [this] { ++deaths_; }};
+    options.patience = patience;
+    SupervisorHooks hooks;
+    hooks.died = [this] { ++deaths_; };
+    hooks.trouble = [this](const std::string& event, const Error& error) {
+      events_.push_back(event);
+      last_ = error;
+    };
+    log_ = env_->open(log_path_, OpenMode::replace).value();
+    hooks.output = [this](const std::string& text) { return log_->append(text); };
+    return {std::move(options), clock_, std::move(hooks)};
   }
   // Ticks until the supervisor gives up, or `until` holds. Time passes, so that restarts are due.
   Status tick(Supervisor& supervisor, const std::function<bool()>& until) {
@@ -62,11 +59,13 @@ class SupervisorTest : public ::testing::Test {
     return "echo 'millrace-engine: " + line + "' >&2; ";
   }
 
-  TemporaryFolder folder_;
+  client::TemporaryFolder folder_;
   std::string log_path_ = folder_ / "engine.log";
   std::unique_ptr<Env> env_ = posix_env();
+  std::unique_ptr<File> log_;
   ManualClock clock_;
-  Troubles observer_;
+  std::vector<std::string> events_;
+  Error last_;
   int deaths_ = 0;
 };
 
@@ -126,8 +125,8 @@ TEST_F(SupervisorTest, AnEngineThatHasJoinedIsStartedAgainUntilThatIsHopeless) {
   // The first had joined; the third in a row that has not is the last.
   EXPECT_EQ(supervisor.starts(), 4U);
   EXPECT_EQ(deaths_, 4);
-  EXPECT_EQ(observer_.events, std::vector<std::string>(3, "engine_died"));
-  EXPECT_EQ(observer_.last.code, Code::engine_died);
+  EXPECT_EQ(events_, std::vector<std::string>(3, "engine_died"));
+  EXPECT_EQ(last_.code, Code::engine_died);
 }
 
 TEST_F(SupervisorTest, AHungEngineIsKilledAndStartedAgain) {
@@ -137,8 +136,8 @@ TEST_F(SupervisorTest, AHungEngineIsKilledAndStartedAgain) {
   ASSERT_TRUE(supervisor.tick());
   supervisor.hung();
   ASSERT_TRUE(tick(supervisor, [&] { return supervisor.starts() == 2; }));
-  EXPECT_EQ(observer_.events, (std::vector<std::string>{"engine_hung", "engine_died"}));
-  EXPECT_NE(observer_.last.message.find("signal 9"), std::string::npos) << observer_.last.message;
+  EXPECT_EQ(events_, (std::vector<std::string>{"engine_hung", "engine_died"}));
+  EXPECT_NE(last_.message.find("signal 9"), std::string::npos) << last_.message;
   supervisor.stop();
   EXPECT_EQ(deaths_, 1) << "a stop is no death";
 }
@@ -156,8 +155,53 @@ TEST_F(SupervisorTest, ALogThatCannotBeWrittenStopsNothing) {
   EXPECT_TRUE(error.message.ends_with("out of ideas")) << error.message;
 }
 
+// A service goes on for as long as it takes, and an exit status of 0 is the end of a drain.
+TEST_F(SupervisorTest, AServiceStartsAnEngineAgainThatTheBrokerHasTakenBefore) {
+  Supervisor supervisor = supervise("echo bye; exit 3", true, Patience::service);
+  ASSERT_TRUE(supervisor.start());
+  supervisor.joined();
+  ASSERT_TRUE(tick(supervisor, [&] { return supervisor.starts() == 20; }));
+  EXPECT_FALSE(supervisor.over());
+}
+
+TEST_F(SupervisorTest, AServiceStartsAgainWhatCrashesAndGivesUpWhatIsRefused) {
+  Supervisor crashing = supervise("kill -SEGV $$", true, Patience::service);
+  ASSERT_TRUE(crashing.start());
+  ASSERT_TRUE(tick(crashing, [&] { return crashing.starts() == 10; }));
+  Supervisor refused =
+      supervise(words("no_device: there is none") + "exit 3", true, Patience::service);
+  EXPECT_EQ(end_of(refused).code, Code::no_device);
+  EXPECT_EQ(refused.starts(), 1U);
+  EXPECT_TRUE(refused.over());
+}
+
+TEST_F(SupervisorTest, AnEngineThatHasDrainedIsNotStartedAgain) {
+  Supervisor supervisor = supervise("exit 0", true, Patience::service);
+  ASSERT_TRUE(supervisor.start());
+  ASSERT_TRUE(tick(supervisor, [&] { return supervisor.over(); }));
+  EXPECT_EQ(supervisor.starts(), 1U);
+  EXPECT_EQ(events_, std::vector<std::string>());
+}
+
+TEST_F(SupervisorTest, ADrainEndsAPauseAndTellsWhatEndsBadly) {
+  Supervisor supervisor = supervise("exit 5", true, Patience::service);
+  ASSERT_TRUE(supervisor.start());
+  ASSERT_TRUE(tick(supervisor, [&] { return !events_.empty(); }));
+  supervisor.drain();  // it waits for its restart
+  EXPECT_TRUE(supervisor.over());
+  Supervisor bad = supervise("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done", true,
+                             Patience::service);
+  ASSERT_TRUE(bad.start());
+  ASSERT_TRUE(tick(bad, [&] { return folder_.read("engine.log").starts_with("up"); }));
+  bad.drain();
+  const Status status = tick(bad, [] { return false; });
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("exit status 7 when it was told to leave"),
+            std::string::npos);
+}
+
 TEST(ChildProcess, AProgramThatCannotBeStartedSaysWhy) {
-  const TemporaryFolder folder;
+  const client::TemporaryFolder folder;
   ChildProcess child;
   const Status absent = child.start(folder / "engine", {});
   ASSERT_FALSE(absent);
@@ -185,4 +229,4 @@ TEST(ChildProcess, ItsDestructorEndsEvenAProcessThatIgnoresSigterm) {
 }
 
 }  // namespace
-}  // namespace millrace::client
+}  // namespace millrace::supervise

@@ -1,4 +1,4 @@
-#include "client/run/child_process.hpp"
+#include "engine/supervise/child_process.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include <system_error>
 #include <thread>
 
-namespace millrace::client {
+namespace millrace::supervise {
 namespace {
 
 constexpr auto reap_pause = std::chrono::milliseconds(20);
@@ -134,10 +134,10 @@ std::optional<ChildProcess::Ended> ChildProcess::reap() {
   pid_ = -1;
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
-    return Ended{"exit status " + std::to_string(code), code};
+    return Ended{"exit status " + std::to_string(code), code, 0};
   }
   const int signal = WTERMSIG(status);
-  return Ended{"signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")", -1};
+  return Ended{"signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")", -1, signal};
 }
 
 void ChildProcess::terminate() {
@@ -154,6 +154,10 @@ void ChildProcess::kill() {
 
 void ChildProcess::stop(std::uint32_t wait_ms) {
   terminate();
+  finish(wait_ms);
+}
+
+void ChildProcess::finish(std::uint32_t wait_ms) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
   while (running() && std::chrono::steady_clock::now() < end) {
     read_output();  // so that the child cannot block on a full pipe
@@ -180,4 +184,4 @@ std::string sibling_program(const std::string& name) {
   return name;
 }
 
-}  // namespace millrace::client
+}  // namespace millrace::supervise

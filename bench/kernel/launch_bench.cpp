@@ -1,0 +1,266 @@
+// Times what a layer launches besides attention and plain products on a GPU, by the device's own
+// clock, in the shape of Llama 3.1 8B: the norm, the product of gate and up with and without the
+// activation at its end, and the rotation and store of keys and values.
+//
+//   launch_bench [--device D] [--variant V] [--type Q8_0] [--rows 1,64,256,1024] [--width 4096]
+//   [--ffn 14336]
+//
+// Prints microseconds of a launch, the best of several windows of a chain, and those of one that
+// does nothing. The norm and the
+// store of all families read and write the same rows as those of this one; so do the two ways to
+// the activation.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/must.hpp"
+#include "engine/core/device/device.hpp"
+#include "engine/core/model/kv_program.hpp"
+#include "engine/core/model/operations.hpp"
+#include "engine/core/model/program_text.hpp"
+
+namespace millrace::engine {
+namespace {
+
+using bench::must;
+
+struct Flags {
+  std::string device, variant, type = "Q8_0";
+  std::vector<std::uint32_t> rows{1, 64, 256, 1024};
+  std::uint32_t width = 4096, ffn = 14336;
+};
+
+constexpr std::uint32_t heads = 32, kv_heads = 8, head_dim = 128;
+
+ModelSpec layer_of(const Flags& flags) {
+  ModelSpec spec;
+  spec.layers.push_back({.attention = {.heads = heads,
+                                       .kv_heads = kv_heads,
+                                       .head_dim = head_dim,
+                                       .scale = 0.088f,
+                                       .rope = {.dim = head_dim}},
+                         .recurrence = {},
+                         .feed_forward = {.width = flags.ffn},
+                         .norms = {}});
+  spec.width = flags.width;
+  spec.vocabulary = 1;
+  spec.norm_epsilon = 1e-5f;
+  return spec;
+}
+
+std::vector<std::byte> random_halves(std::size_t bytes) {
+  std::vector<std::byte> out(bytes);
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i + 1 < bytes; i += 2) {  // below 1, wherever a kernel reads a scale
+    state = state * 1664525 + 1013904223;
+    const std::uint32_t half = 0x2000 | (state >> 16 & 0x8bff);
+    out[i] = static_cast<std::byte>(half & 0xff);
+    out[i + 1] = static_cast<std::byte>(half >> 8);
+  }
+  return out;
+}
+
+// A layer's memory for so many rows.
+class Launches {
+ public:
+  Launches(Device& device, const Flags& flags, std::uint32_t rows)
+      : device_(device),
+        flags_(flags),
+        rows_(rows),
+        operations_(device, layer_of(flags), MathMode::fast) {
+    must(operations_.prepare_layer());
+    must(operations_.prepare_attention());
+    hidden_ = numbers(std::uint64_t{input_stride(flags.width)} * rows);
+    weight_ = numbers(flags.width);
+    normed_.codes = codes(flags.width);
+    activated_.codes = codes(flags.ffn);
+    gate_up_ = numbers(std::uint64_t{2} * flags.ffn * rows);
+    load_matrix();
+    load_step();
+  }
+
+  void print() {
+    std::printf("%6u %7.1f %12.1f", rows_, empty(), generic_norm());
+    std::printf(" %9.1f", time({"rms_norm"}, [&] {
+                  return operations_.norm(hidden_, weight_, normed_, {.codes = true}, step_, words_,
+                                          false);
+                }));
+    for (const bool paired : {false, true}) {
+      matrix_.paired = paired;
+      std::printf(" %10.1f", time({"matmul", "gated_mul_quantize"}, [&] {
+                    return operations_.gated(normed_, matrix_, gate_up_, activated_,
+                                             {.codes = true}, rows_);
+                  }));
+    }
+    std::printf(" %13.1f", generic_store());
+    std::printf(" %9.1f\n", time({"rope_kv"}, [&] {
+                  return operations_.rope_and_store(gate_up_, rope_, {kv_}, step_, words_);
+                }));
+  }
+
+ private:
+  Buffer numbers(std::uint64_t count) {
+    Buffer out = must(device_.allocate(count * 4, "numbers"));
+    std::vector<float> values(count);
+    std::uint32_t state = 1;
+    for (float& value : values) {
+      state = state * 1664525 + 1013904223;
+      value = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
+    }
+    must(device_.write(out, 0, std::as_bytes(std::span(values))));
+    return out;
+  }
+  Buffer codes(std::uint32_t columns) {
+    return must(
+        device_.allocate_zeroed(operations_.target().code_words(columns, rows_) * 4, "codes"));
+  }
+  void load_matrix() {
+    const auto* const type =
+        std::ranges::find(tensor_types(), flags_.type, &TensorTypeTraits::name).base();
+    const Backend& backend = operations_.backend();
+    matrix_.columns = flags_.width;
+    matrix_.rows = 2 * flags_.ffn;
+    matrix_.first = {0, flags_.ffn};
+    WeightRun run{.format = format_of(type->type),
+                  .first_row = 0,
+                  .panels = matrix_.rows / panel_rows,
+                  .buffer = {}};
+    const std::uint64_t bytes = backend.panel_bytes(run.format, flags_.width) * run.panels;
+    run.buffer = must(device_.allocate(bytes, "weights"));
+    must(device_.write(run.buffer, 0, random_halves(bytes)));
+    matrix_.runs.push_back(std::move(run));
+    must(operations_.prepare_product(matrix_));
+  }
+  // Rows of one token each, or, from 512 on, prompts of 128 tokens.
+  void load_step() {
+    const std::uint32_t each = rows_ < 512 ? 1 : 128, first = 256;
+    const std::uint32_t pages_each = (first + each + kv_page_tokens - 1) / kv_page_tokens;
+    StepPlan plan;
+    for (std::uint32_t r = 0; r < rows_ / each; ++r) {
+      PlanRow row;
+      row.first_position = first;
+      row.count = each;
+      row.page_offset = static_cast<std::uint32_t>(plan.pages.size());
+      row.page_count = pages_each;
+      for (std::uint32_t p = 0; p < pages_each; ++p) plan.pages.push_back(r * pages_each + p);
+      plan.rows.push_back(row);
+    }
+    plan.tokens.assign(each, 0);
+    const std::uint32_t pages = rows_ / each * pages_each;
+    must(StepLowering().lower(plan,
+                              {.tokens = rows_,
+                               .outputs = 1,
+                               .vocabulary = 1,
+                               .context_tokens = first + each,
+                               .page_tokens = kv_page_tokens,
+                               .groups = {{pages, 0}},
+                               .device_slots = 0,
+                               .windows = operations_.windows()},
+                              step_));
+    operations_.backend().cut_attention(step_);
+    words_ = must(device_.allocate(step_.words.size() * 4, "step"));
+    must(device_.write(words_, 0, std::as_bytes(std::span(step_.words))));
+    kv_ = must(device_.allocate_zeroed(layer_page_bytes({}, {kv_heads, head_dim}) * pages, "kv"));
+    rope_ = numbers(std::uint64_t{first + each} * head_dim);
+  }
+  // A launch of as many groups as rows that do nothing.
+  double empty() {
+    constexpr const char* text = "__kernel void nothing(__global float* x) { if (x == 0) *x = 1; }";
+    const Program program = must(device_.build({.name = "nothing", .text = text}));
+    Kernel kernel = must(device_.kernel(program, "nothing"));
+    return time({"nothing"}, [&] {
+      return device_.launch(kernel, {.groups = {rows_}, .local = {256}}, {hidden_});
+    });
+  }
+  // The kernel of the other families, with codes of this one.
+  double generic_norm() {
+    std::vector<std::string> defines = operations_.target().code_defines();
+    defines.push_back(define("ROW_ITEMS", device_.row_items()));
+    const Program program = must(device_.build(
+        {.name = "quantize", .sources = {"quantize/quantize.cl"}, .defines = defines}));
+    Kernel kernel = must(device_.kernel(program, "rms_norm_quantize"));
+    return time({"rms_norm_quantize"}, [&] {
+      return device_.launch(
+          kernel, {.groups = {rows_}, .local = {device_.row_items()}},
+          {hidden_, weight_, normed_.codes, words_, 0u, 0u, flags_.width / block_columns,
+           input_stride(flags_.width), operations_.target().code_stride(flags_.width),
+           operations_.target().inverse_width(), 1e-5f});
+    });
+  }
+  // Likewise.
+  double generic_store() {
+    ProgramSpec spec{.name = "store",
+                     .sources = {"rope/generic.cl"},
+                     .defines = operations_.target().attention_defines(0)};
+    add_kv_defines(spec, {}, head_dim, MathMode::exact);
+    spec.defines.emplace_back("ATOMIC_VALUES=1");
+    Kernel kernel = must(device_.kernel(must(device_.build(spec)), "rope_kv"));
+    const AttentionKind& kind = operations_.kind(0);
+    const AttentionItems& at = step_.attention[0];
+    return time({"rope_kv"}, [&] {
+      return device_.launch(kernel,
+                            {.groups = {heads + kv_heads, rows_}, .local = {device_.row_items()}},
+                            {gate_up_, rope_, no_buffer, kv_, words_, at.positions_at, at.tables_at,
+                             kind.qkv_stride()});
+    });
+  }
+  // Microseconds that the named kernels take in a launch.
+  double time(const std::vector<std::string>& kernels, const std::function<Status()>& launch) {
+    constexpr int windows = 6, chain = 10;
+    double best = 1e9;
+    for (int window = -1; window < windows; ++window) {  // the first is untimed
+      must(device_.profile());
+      for (int i = 0; i < chain; ++i) must(launch());
+      must(device_.finish());
+      double total_us = 0;
+      for (const KernelTime& time : must(device_.profile())) {
+        if (std::ranges::find(kernels, time.kernel) == kernels.end()) continue;
+        total_us += static_cast<double>(time.total_ns) / 1e3;
+      }
+      if (window >= 0) best = std::min(best, total_us / chain);
+    }
+    return best;
+  }
+
+  Device& device_;
+  const Flags& flags_;
+  const std::uint32_t rows_;
+  Operations operations_;
+  StepTable step_;
+  Projection matrix_;
+  Buffer hidden_, weight_, gate_up_, words_, kv_, rope_;
+  Activation normed_, activated_;
+};
+
+void run(const Flags& flags) {
+  const auto device =
+      must(Device::open({.device = flags.device, .variant = flags.variant, .profile = true}));
+  std::printf("%s, %s, %s\n", device->info().name.c_str(),
+              std::string(family_name(device->family())).c_str(), flags.type.c_str());
+  std::printf(
+      "  rows nothing  norm of all      norm  gate_up, activation  in one  store of all     "
+      "store\n");
+  for (const std::uint32_t rows : flags.rows) Launches(*device, flags, rows).print();
+}
+
+}  // namespace
+}  // namespace millrace::engine
+
+int main(int argc, char** argv) {
+  millrace::engine::Flags flags;
+  CLI::App app("Times norms, the product of gate and up, and the store of keys and values.",
+               "launch_bench");
+  app.add_option("--device", flags.device, "the device, as the engine's --device");
+  app.add_option("--variant", flags.variant, "kernels of another family than the device's");
+  app.add_option("--type", flags.type, "the type of the weights");
+  app.add_option("--rows", flags.rows, "rows of a step")->delimiter(',');
+  app.add_option("--width", flags.width, "channels of a row");
+  app.add_option("--ffn", flags.ffn, "channels of the feed-forward");
+  CLI11_PARSE(app, argc, argv);
+  millrace::engine::run(flags);
+  return 0;
+}

@@ -1,0 +1,116 @@
+// The norm of rows of rms.cl for NVIDIA GPUs, as rows and as halves in one launch. Its sums have an
+// order of their own, so it is for math fast alone.
+//
+//   x, weight, step, rows, gather   as for rms_norm, with zeros beyond the true width
+//   out     float [launch][out_stride], 8 * VECTORS of each row written, or null
+//   codes   rows of code_stride words of halves (quantize/code_block.h), or null
+//   launch  one group of ITEMS work-items per row
+//
+// A work-item keeps the vectors of 8 channels i, i + ITEMS, ... of the row in registers, so that
+// the row is read once and all of it is under way at the same time.
+// Order of sums: a work-item adds each of the eight places of its vectors, or by fma their squares,
+// in the order of vectors, then the places: (c, c + 4), (c, c + 2), (c, c + 1). Work-items of a
+// warp are added in a tree, (i, i + 16), ... (i, i + 1); then warps in their order.
+// Limit: few rows: the time of one load, of the tree and of two barriers' waits; many: memory, 4
+// bytes read and 2 written a channel.
+//
+// Defines: VECTORS; ITEMS, a multiple of 32; NORM_CENTERED (rms.cl); MATRIX_UNIT 1 exchanges sums
+// between registers, 0, on other devices, through local memory.
+#include "common/halves.cl"
+#include "common/math.cl"
+#include "common/prelude.cl"
+#include "quantize/code_block.h"
+
+#ifndef VECTORS
+#define VECTORS 64
+#define ITEMS 32
+#endif
+#ifndef NORM_CENTERED
+#define NORM_CENTERED 0
+#endif
+#define OWN_VECTORS ((VECTORS + ITEMS - 1) / ITEMS)
+#define WARPS (ITEMS / 32)
+// Whether a work-item has a vector `turn`.
+#define MR_OWNS(turn, item) (VECTORS % ITEMS == 0 || (turn) * ITEMS + (item) < VECTORS)
+
+// Adds the values of the lanes of a warp. `all` has ITEMS floats where there is no exchange of
+// registers.
+MR_GROUP_INLINE float mr_warp_sum(float value, __local float* all) {
+  for (uint apart = 16; apart > 0; apart /= 2) {
+    float other;
+#if MATRIX_UNIT
+    __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+                     : "=f"(other)
+                     : "f"(value), "r"(apart));
+#else
+    const uint item = (uint)get_local_id(0);
+    all[item] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    other = all[item ^ apart];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    value = value + other;
+  }
+  return value;
+}
+
+// Adds the values of all work-items. `sums` has WARPS floats for this sum alone.
+MR_GROUP_INLINE float mr_group_sum(float8 places, __local float* sums, __local float* all) {
+  const float4 a = places.lo + places.hi;
+  const float2 b = a.lo + a.hi;
+  const float own = mr_warp_sum(b.x + b.y, all);
+  const uint item = (uint)get_local_id(0);
+  if (item % 32 == 0) sums[item / 32] = own;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  float sum = sums[0];
+  MR_EACH(i, WARPS - 1) sum = sum + sums[i + 1];
+  return sum;
+}
+
+static inline uint4 mr_codes8(float8 v) {
+  const float8 scaled = v * H_SCALE;
+  return (uint4)(mr_halves(scaled.s0, scaled.s1), mr_halves(scaled.s2, scaled.s3),
+                 mr_halves(scaled.s4, scaled.s5), mr_halves(scaled.s6, scaled.s7));
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+void rms_norm(__global const float* x, __global const float8* weight, __global float* out,
+              __global uint4* codes, __global const uint* step, uint rows, uint gather,
+              uint x_stride, uint out_stride, uint code_stride, float inverse_width,
+              float epsilon) {
+  __local float sums[2 * WARPS];
+#if MATRIX_UNIT
+  __local float* all = sums;
+#else
+  __local float all[ITEMS];
+#endif
+  const uint item = (uint)get_local_id(0), row = (uint)get_group_id(0);
+  __global const float8* from =
+      (__global const float8*)(x + (size_t)(gather != 0 ? step[rows + row] : row) * x_stride);
+  float8 own[OWN_VECTORS], by[OWN_VECTORS];
+  MR_EACH(i, OWN_VECTORS) {
+    own[i] = MR_OWNS(i, item) ? from[i * ITEMS + item] : (float8)(0.0f);
+  }
+  MR_EACH(i, OWN_VECTORS) {
+    by[i] = MR_OWNS(i, item) ? weight[i * ITEMS + item] : (float8)(0.0f);
+  }
+#if NORM_CENTERED
+  float8 total = own[0];
+  MR_EACH(i, OWN_VECTORS - 1) total = total + own[i + 1];
+  const float mean = mr_group_sum(total, sums + WARPS, all) * inverse_width;
+  MR_EACH(i, OWN_VECTORS) {
+    if (MR_OWNS(i, item)) own[i] = own[i] - mean;
+  }
+#endif
+  float8 squares = (float8)(0.0f);
+  MR_EACH(i, OWN_VECTORS) squares = fma(own[i], own[i], squares);
+  const float scale =
+      mr_rsqrt(fma(mr_group_sum(squares, sums, all), inverse_width, epsilon));
+  MR_EACH(i, OWN_VECTORS) {
+    if (!MR_OWNS(i, item)) continue;
+    const uint v = i * ITEMS + item;
+    const float8 normed = (own[i] * scale) * by[i];
+    if (out != 0) ((__global float8*)(out + (size_t)row * out_stride))[v] = normed;
+    if (codes != 0) codes[H_VECTOR_AT((size_t)row, v, code_stride / 4)] = mr_codes8(normed);
+  }
+}
