@@ -103,6 +103,7 @@ TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
                                                               {"HEAD_SETS", 3},
                                                               {"GROUP_WARPS", warps},
                                                               {"SHARED_ROWS", shared},
+                                                              {"RING", shared != 0 ? 3 : 2},
                                                               {"MATRIX_UNIT", 1},
                                                               {"ROW_ITEMS", 128}}) {
         spec.defines.push_back(define(name, value));

@@ -81,7 +81,8 @@ class NvidiaBackend final : public GenericBackend {
   bool has_matrix_attention(const AttentionKind& kind) const;
   bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
   std::vector<MatrixLimits> matrix_limits() const;
-  Result<Kernel> build_matrix_attention(std::uint32_t kind, std::uint32_t warps, bool shared_rows);
+  Result<Kernel> build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
+                                        std::uint32_t warps, bool shared_rows);
   Status reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
                            const AttentionItems& items);
   Status attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
