@@ -167,21 +167,5 @@ TEST(NvidiaSource, NormsKeepTheirRowsInRegisters) {
   }
 }
 
-TEST(NvidiaSource, StoresOfKeysAndValuesReadWholeVectors) {
-  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
-  for (const std::uint64_t halves : {0u, 1u}) {
-    ProgramSpec spec{.name = "store", .sources = {"rope/nvidia.cl"}, .defines = {}};
-    for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
-             {"HEAD_DIM", 128}, {"ROPE_HALVES", halves}, {"MATRIX_UNIT", 1}}) {
-      spec.defines.push_back(define(name, value));
-    }
-    const std::string text = compile(spec, "sm_80", "rope_kv");
-    EXPECT_NE(text.find("ld.global.v4.f32"), text.npos) << text.substr(0, 2000);
-    EXPECT_NE(text.find("st.global.v4.u32"), text.npos);
-    EXPECT_EQ(text.find("ld.global.f32"), text.npos);
-    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
-  }
-}
-
 }  // namespace
 }  // namespace millrace::engine
