@@ -1,7 +1,7 @@
 #pragma once
 // The family of NVIDIA GPUs since compute capability 8.0. In math fast it has kernels of its own: of
-// products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up with
-// their activation at the end, of norms (kernels/norm/nvidia.cl), and of attention over plain halves
+// products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up
+// with their activation at the end, of norms (kernels/norm/nvidia.cl), and of attention
 // (kernels/attention/nvidia.cl); the rest is generic. On other devices, where tests force it, plain
 // arithmetic stands for the instructions of these GPUs.
 #include <cstdint>
