@@ -5,10 +5,9 @@
 //   launch_bench [--device D] [--variant V] [--type Q8_0] [--rows 1,64,256,1024] [--width 4096]
 //   [--ffn 14336]
 //
-// Prints microseconds of a launch, the best of several windows of a chain, and those of one that
-// does nothing. The norm and the
-// store of all families read and write the same rows as those of this one; so do the two ways to
-// the activation.
+// Prints microseconds of a launch, the best of several windows of a chain, and those of a launch
+// that does nothing. The norm of all families and that of this one read and write the same rows; so
+// do the two ways to the activation.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +18,6 @@
 
 #include "bench/must.hpp"
 #include "engine/core/device/device.hpp"
-#include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/operations.hpp"
 #include "engine/core/model/program_text.hpp"
 
@@ -96,8 +94,7 @@ class Launches {
                                              {.codes = true}, rows_);
                   }));
     }
-    std::printf(" %13.1f", generic_store());
-    std::printf(" %9.1f\n", time({"rope_kv"}, [&] {
+    std::printf(" %10.1f\n", time({"rope_kv"}, [&] {
                   return operations_.rope_and_store(gate_up_, rope_, {kv_}, step_, words_);
                 }));
   }
@@ -191,23 +188,6 @@ class Launches {
            operations_.target().inverse_width(), 1e-5f});
     });
   }
-  // Likewise.
-  double generic_store() {
-    ProgramSpec spec{.name = "store",
-                     .sources = {"rope/generic.cl"},
-                     .defines = operations_.target().attention_defines(0)};
-    add_kv_defines(spec, {}, head_dim, MathMode::exact);
-    spec.defines.emplace_back("ATOMIC_VALUES=1");
-    Kernel kernel = must(device_.kernel(must(device_.build(spec)), "rope_kv"));
-    const AttentionKind& kind = operations_.kind(0);
-    const AttentionItems& at = step_.attention[0];
-    return time({"rope_kv"}, [&] {
-      return device_.launch(kernel,
-                            {.groups = {heads + kv_heads, rows_}, .local = {device_.row_items()}},
-                            {gate_up_, rope_, no_buffer, kv_, words_, at.positions_at, at.tables_at,
-                             kind.qkv_stride()});
-    });
-  }
   // Microseconds that the named kernels take in a launch.
   double time(const std::vector<std::string>& kernels, const std::function<Status()>& launch) {
     constexpr int windows = 6, chain = 10;
@@ -242,8 +222,7 @@ void run(const Flags& flags) {
   std::printf("%s, %s, %s\n", device->info().name.c_str(),
               std::string(family_name(device->family())).c_str(), flags.type.c_str());
   std::printf(
-      "  rows nothing  norm of all      norm  gate_up, activation  in one  store of all     "
-      "store\n");
+      "  rows nothing  norm of all      norm  gate_up, activation  in one  rope and store\n");
   for (const std::uint32_t rows : flags.rows) Launches(*device, flags, rows).print();
 }
 

@@ -1,5 +1,6 @@
-// Causal attention of NVIDIA GPUs on the matrix unit, over keys and values that are plain halves,
-// in math fast. Other codecs, values in keys, centered keys and math exact: generic.cl.
+// Causal attention of NVIDIA GPUs on the matrix unit in math fast, over keys and values that are
+// plain halves, or both packed, in codes of 2, 3, 4 and, affine, 8 bits. Other codecs, values in
+// keys, centered keys and math exact: generic.cl.
 //
 //   qkv, sinks, kv, step   as for generic.cl
 //   out       float [tokens][out_stride], or null
@@ -28,8 +29,17 @@
 // of 11 bits in each. A query beyond the halves (65504 / u) makes its own output NaN or infinite.
 // NaN among the values of a sequence reaches the rows of one tile, which are of that sequence.
 //
+// Packed codes have the numbers of the integer definition in generic.cl: b and STEP, norm_j,
+// scale_j, bias_j, q' and signs. The unit adds
+//     rotated keys    half(q') * b, for s_j = that * (norm_j * STEP)
+//     affine keys     half(q) * code and half(q) by groups, ascending:
+//                     s_j = fma(the first, scale_j, fma(the second, bias_j, s_j))
+//     rotated values  half(w_j * norm_j) * b; out times STEP / HEAD_DIM after H, then signs
+//     affine values   half(w_j * scale_j) * code, and half(w_j) * bias_j, added at a segment's end
+// with weights up to 1, or for affine codes of 8 bits 2^6, in place of 2^11.
+//
 // A warp has 16 rows: WARP_TOKENS tokens times GROUP query heads. Keys and values come to local
-// memory in a ring of two blocks each. With SHARED_ROWS 0 the warps of a group have neighbouring
+// memory in a ring of RING blocks each. With SHARED_ROWS 0 the warps of a group have neighbouring
 // tokens of one sequence, and share its blocks; the group goes through the segments of its unit.
 // With 1 the unit is one segment, and all warps have the same rows (blocks.cl); each makes the
 // weights of all keys anew. If a unit does not have all segments of its tile, the group that is
@@ -37,8 +47,8 @@
 // Limit: few tokens a sequence: memory; prompts: the unit, and reads of local memory, an operand
 // for two instructions.
 //
-// Defines besides those of generic.cl: GROUP_WARPS, which is 4 with SHARED_ROWS 1; HEAD_SETS
-// (heads.cl), so that GROUP is at most 16.
+// Defines besides those of generic.cl: RING, at most 7; GROUP_WARPS, which is 4 with SHARED_ROWS 1;
+// HEAD_SETS (heads.cl), so that GROUP is at most 16.
 #include "attention/blocks.cl"
 #include "attention/results.cl"
 #include "attention/shape.cl"
@@ -78,6 +88,8 @@ MR_GROUP_INLINE void mr_begin_work(Work* own, __global const uchar* kv, __global
   own->source.last = last;
   own->source.keys_at = (uint)mr_keys_at(0, kv_head);
   own->source.values_at = (uint)mr_values_at(0, kv_head);
+  own->source.key_parameters_at = (uint)mr_key_parameters_at(0, kv_head);
+  own->source.value_parameters_at = (uint)mr_value_parameters_at(0, kv_head);
   own->begin = max(unit->first * SEGMENT_BLOCKS, seen / MATRIX_BLOCK);
   own->end = min((unit->first + unit->count) * SEGMENT_BLOCKS, last / MATRIX_BLOCK + 1);
   own->segment = seen / SEGMENT_TOKENS;
@@ -96,8 +108,8 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
                uint qkv_stride, uint out_stride, uint code_stride, float scale) {
   MR_MMA_MEMORY
   MR_QUAD_MEMORY
-  __local uint4 keys[2 * MATRIX_KEY_VECTORS(HEAD_DIM)];
-  __local uint4 values[2 * MATRIX_VALUE_VECTORS(HEAD_DIM)];
+  __local uint4 keys[RING * KEY_BLOCK_VECTORS];
+  __local uint4 values[RING * VALUE_BLOCK_VECTORS];
   __local uint pages[KEPT_PAGES], arrived[1];
 #if LOCAL_QUERIES
   __local uint4 query_memory[(SHARED_ROWS ? 1 : GROUP_WARPS) * CHUNKS * 32];
@@ -105,8 +117,13 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
 #if SHARED_ROWS
   __local float4 score_memory[KEY_TILES * 32];
 #endif
+  // A row of floats for each of the tile: the sums of the segments before, or rows to rotate.
 #if GOES_ON
-  __local float total_memory[GROUP_WARPS * 32 * 2 * CHUNKS * 4];
+  __local float row_memory[GROUP_WARPS * MATRIX_ROWS * HEAD_DIM];
+#elif TURNS
+  __local float row_memory[MATRIX_ROWS * HEAD_DIM];
+#else
+  __local float row_memory[1];
 #endif
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1), t = lane % 4;
   const uint item = warp * 32 + lane;
@@ -115,48 +132,60 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   Work work;
   mr_begin_work(&work, kv, step, units, pages, item);
   const MatrixUnit* unit = &work.unit;
-  mr_copy_keys(keys, &work.source, work.begin, item);
-  MR_COPIES_BEGUN();
-  mr_copy_values(values, &work.source, work.begin, item);
-  MR_COPIES_BEGUN();
-  if (work.begin + 1 < work.end) {
-    mr_copy_keys(keys + MATRIX_KEY_VECTORS(HEAD_DIM), &work.source, work.begin + 1, item);
+  MR_UNIT_EACH(i, RING) {
+    const uint block = work.begin + i;
+    if (block < work.end) mr_copy_keys(keys + i * KEY_BLOCK_VECTORS, &work.source, block, item);
+    MR_COPIES_BEGUN();
+    if (i + 1 < RING) {
+      if (block < work.end) {
+        mr_copy_values(values + i * VALUE_BLOCK_VECTORS, &work.source, block, item);
+      }
+      MR_COPIES_BEGUN();
+    }
   }
-  MR_COPIES_BEGUN();
   Rows own;
   mr_rows_of(&own, unit, work.set, tile_warp, lane);
-  __global const float* query[2];
-  MR_EACH(r, 2) {
-    query[r] = qkv + (size_t)own.token[r] * qkv_stride + own.head[r] * HEAD_DIM;
-  }
 #ifndef SOFT_CAP
   scale = scale * MR_LOG2_E;
 #endif
+#if KEY_KIND == KV_ROTATED
+  mr_turn_queries(row_memory, qkv, unit, work.set, qkv_stride, scale, item);
+#endif
+  Query query;
+  MR_EACH(r, 2) {
+    query.exists[r] = own.exists[r];
+    query.at[r] = mr_query_at(row_memory, qkv, &own, r, qkv_stride);
+  }
 #if LOCAL_QUERIES
   __local uint4* q = query_memory + tile_warp * (CHUNKS * 32);
   for (uint c = SHARED_ROWS ? warp : 0; c < CHUNKS; c += SHARED_ROWS ? GROUP_WARPS : 1) {
     uint words[4];
-    mr_load_query(words, query, own.exists, c, t, scale);
+    mr_load_query(words, &query, c, t, scale);
     q[c * 32 + lane] = (uint4)(words[0], words[1], words[2], words[3]);
   }
 #else
   uint q[CHUNKS][4];
-  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], query, own.exists, c, t, scale);
+  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], &query, c, t, scale);
+#endif
+#if PACKED
+  QuerySums query_sums;
+#if KEY_KIND == KV_AFFINE
+  MR_GROUP_BARRIER();
+  mr_sum_queries(query_sums, q, lane MR_MMA_ARGUMENT);
+#endif
 #endif
 #if GOES_ON
   Before before;
-  before.a = total_memory + warp * (32 * 2 * CHUNKS * 4) + lane;
+  before.a = row_memory + warp * (MATRIX_ROWS * HEAD_DIM) + lane;
 #endif
-  float a[2 * OWN_CHUNKS][4], l[4], m[2];
+  Sums sums;
+  uint stage = 0, stage_before = RING - 1;
   _Pragma("unroll 1") for (uint block = work.begin; block < work.end; ++block) {
     if (block == work.begin || block % SEGMENT_BLOCKS == 0) {
-      MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) a[n][i] = 0.0f;
-      MR_EACH(i, 4) l[i] = 0.0f;
-      MR_EACH(r, 2) m[r] = -INFINITY;
+      mr_clear(&sums);
     }
-    const uint odd = (block - work.begin) % 2;
-    __local uint4* block_keys = keys + odd * MATRIX_KEY_VECTORS(HEAD_DIM);
-    __local uint4* block_values = values + odd * MATRIX_VALUE_VECTORS(HEAD_DIM);
+    __local uint4* block_keys = keys + stage * KEY_BLOCK_VECTORS;
+    __local uint4* block_values = values + stage * VALUE_BLOCK_VECTORS;
 #if GOES_ON
     const uint next_page = (block / SEGMENT_BLOCKS + 1) * SEGMENT_PAGES;
     uint next = 0;
@@ -165,10 +194,10 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     }
 #endif
     // The keys have arrived, and all have left the values before.
-    MR_WAIT_FOR_COPIES(2);
+    MR_WAIT_FOR_COPIES(2 * RING - 2);
     MR_GROUP_BARRIER();
-    if (block + 1 < work.end) {
-      mr_copy_values(values + (1 - odd) * MATRIX_VALUE_VECTORS(HEAD_DIM), &work.source, block + 1,
+    if (block + RING - 1 < work.end) {
+      mr_copy_values(values + stage_before * VALUE_BLOCK_VECTORS, &work.source, block + RING - 1,
                      item);
     }
     MR_COPIES_BEGUN();
@@ -176,15 +205,23 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + MATRIX_BLOCK);
     float s[KEY_TILES][4];
 #if SHARED_ROWS
+#if PACKED
+    mr_tile_scores(s[0], q, query_sums, block_keys, warp, lane MR_MMA_ARGUMENT);
+#else
     mr_scores(s[0], q, block_keys, warp, lane MR_MMA_ARGUMENT);
+#endif
     score_memory[item] = (float4)(s[0][0], s[0][1], s[0][2], s[0][3]);
+#elif PACKED
+    MR_UNIT_EACH(n, KEY_TILES) {
+      if (sees) mr_tile_scores(s[n], q, query_sums, block_keys, n, lane MR_MMA_ARGUMENT);
+    }
 #else
     if (sees) mr_scores(s, q, block_keys, lane MR_MMA_ARGUMENT);
 #endif
     // The values have arrived, and all have left the keys.
-    MR_WAIT_FOR_COPIES(2);
+    MR_WAIT_FOR_COPIES(2 * RING - 2);
     MR_GROUP_BARRIER();
-    if (block + 2 < work.end) mr_copy_keys(block_keys, &work.source, block + 2, item);
+    if (block + RING < work.end) mr_copy_keys(block_keys, &work.source, block + RING, item);
     MR_COPIES_BEGUN();
 #if SHARED_ROWS
     MR_UNIT_EACH(n, KEY_TILES) {
@@ -198,8 +235,13 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     if (sees) {
       uint w[BLOCK_PAGES][4];
       mr_mask(s, &own, block, t);
-      mr_weights(w, s, m, l, a MR_QUAD_ARGUMENT);
-      mr_add_block(a, l, w, block_values, chunk, lane MR_MMA_ARGUMENT);
+      mr_weights(w, s, &sums MR_QUAD_ARGUMENT);
+#if PACKED
+      mr_add_codes(&sums, s, w, block_values, chunk, work.source.last + 1 - first,
+                   lane MR_MMA_ARGUMENT);
+#else
+      mr_add_block(&sums, w, block_values, chunk, lane MR_MMA_ARGUMENT);
+#endif
     }
 #if GOES_ON
     // Those of the segment after the next take the place of those of the segment before.
@@ -207,47 +249,64 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
       pages[(next_page + item) % KEPT_PAGES] = next;
     }
 #endif
+    stage_before = stage;
+    stage = stage + 1 == RING ? 0 : stage + 1;
     const uint segment = block / SEGMENT_BLOCKS;
     const int ends = block % SEGMENT_BLOCKS == SEGMENT_BLOCKS - 1 || block + 1 == work.end;
+#if BIAS_SETS > 0
+    if (ends) mr_end_biases(&sums);
+#endif
     if (ends && unit->parts > 0) {
       MR_EACH(r, 2) {
         if (own.exists[r]) {
           __global float* record =
               mr_partial(partials, unit, work.set, segment - work.segment, own.row[r]);
-          mr_put_partial(record, a, l, m, r, chunk, t);
+          mr_put_partial(record, &sums, r, chunk, t);
         }
       }
     }
 #if GOES_ON
     if (ends && unit->parts == 0) {
-      if (segment > unit->first) mr_fold_before(&before, a, l, m);
-      if (block + 1 < work.end) mr_keep(&before, a, l, m);
+      if (segment > unit->first) mr_fold_before(&before, &sums);
+      if (block + 1 < work.end) mr_keep(&before, &sums);
     }
 #endif
   }
+#if GOES_ON && VALUE_KIND == KV_ROTATED
+  MR_GROUP_BARRIER();  // other warps have read their sums, where rows go now
+#endif
   const Outputs outputs = {out, codes, out_stride, code_stride};
+  int writes = 1;
   if (unit->parts > 0) {
     __global volatile uint* counter = counters + unit->counter * HEAD_SETS + work.set;
     MR_PUBLISH();
     MR_GROUP_BARRIER();
     if (item == 0) arrived[0] = atomic_inc(counter);
     MR_GROUP_BARRIER();
-    if (arrived[0] + 1 == unit->parts) {
+    writes = arrived[0] + 1 == unit->parts;
+    if (writes) {
       MR_PUBLISH();
       mr_fold_tile(partials, unit, work.set, work.source.last / SEGMENT_TOKENS - work.segment + 1,
-                   sinks, &outputs, item);
+                   sinks, &outputs, row_memory, item);
       if (item == 0) *counter = 0;
     }
   } else {
     MR_EACH(r, 2) {
       if (own.exists[r]) {
         const Output to = mr_output_of(&outputs, own.token[r], own.head[r],
-                                       mr_inverse(m[r], l[2 * r], sinks, own.head[r]));
+                                       mr_inverse(sums.m[r], sums.l[2 * r], sinks, own.head[r]));
         MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
           const uint at = 2 * chunk + n;
-          if (MR_EXISTING(at)) mr_put_output(&to, 8 * at + 2 * t, a[n][2 * r], a[n][2 * r + 1]);
+          if (MR_EXISTING(at)) {
+            mr_put_output(&to, row_memory + own.row[r] * HEAD_DIM, 8 * at + 2 * t,
+                          sums.a[n][2 * r], sums.a[n][2 * r + 1]);
+          }
         }
       }
     }
   }
+#if VALUE_KIND == KV_ROTATED
+  barrier(CLK_LOCAL_MEM_FENCE);  // all rows are there, before a branch, which PoCL needs
+  if (writes) mr_turn_back(row_memory, unit, work.set, &outputs, item);
+#endif
 }

@@ -4,6 +4,7 @@
 // written as the output.
 #include "attention/blocks.cl"
 #include "attention/shape.cl"
+#include "attention/turn.cl"
 #include "attention/warp.cl"
 #include "attention/weights.cl"
 #include "common/halves.cl"
@@ -42,11 +43,7 @@ static inline float mr_inverse(float top, float l, __global const float* sinks, 
 #endif
 }
 
-// Writes two neighbours of a head's channels, from the even channel d on. Zeros are positive,
-// whichever segments were folded.
-static inline void mr_put_output(const Output* to, uint d, float x, float y) {
-  x = fma(x, to->inverse, 0.0f);
-  y = fma(y, to->inverse, 0.0f);
+static inline void mr_write(const Output* to, uint d, float x, float y) {
   if (to->out != 0) *(__global float2*)(to->out + d) = (float2)(x, y);
   if (to->codes != 0) {
     const uint channel = to->channel + d;
@@ -55,6 +52,19 @@ static inline void mr_put_output(const Output* to, uint d, float x, float y) {
   }
 }
 
+// Writes two neighbours of a head's channels, from the even channel d on; of rotated values, to
+// `turned`, which has the row's channels. Zeros are positive, whichever segments were folded.
+MR_GROUP_INLINE void mr_put_output(const Output* to, __local float* turned, uint d, float x,
+                                   float y) {
+  x = fma(x, to->inverse, 0.0f);
+  y = fma(y, to->inverse, 0.0f);
+#if VALUE_KIND == KV_ROTATED
+  turned[d] = x;
+  turned[d + 1] = y;
+#else
+  mr_write(to, d, x, y);
+#endif
+}
 // Where the outputs of a launch go.
 typedef struct {
   __global float* out;
@@ -85,7 +95,7 @@ MR_GROUP_INLINE __global float* mr_partial(__global float* partials,
 // Folds the partial results of a tile's segments, and writes its outputs.
 MR_GROUP_INLINE void mr_fold_tile(__global float* partials, const MatrixUnit* unit,
                                   uint set, uint segments, __global const float* sinks,
-                                  const Outputs* outputs, uint item) {
+                                  const Outputs* outputs, __local float* turned, uint item) {
   const uint rows = unit->tokens * GROUP;
   for (uint i = item; i < rows * (HEAD_DIM / 4); i += GROUP_ITEMS) {
     const uint row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
@@ -102,8 +112,8 @@ MR_GROUP_INLINE void mr_fold_tile(__global float* partials, const MatrixUnit* un
     const uint head = set * GROUP + row % GROUP;
     const Output to =
         mr_output_of(outputs, unit->token + row / GROUP, head, mr_inverse(top, mass, sinks, head));
-    mr_put_output(&to, d, total.x, total.y);
-    mr_put_output(&to, d + 2, total.z, total.w);
+    mr_put_output(&to, turned + row * HEAD_DIM, d, total.x, total.y);
+    mr_put_output(&to, turned + row * HEAD_DIM, d + 2, total.z, total.w);
   }
 }
 
@@ -111,15 +121,18 @@ MR_GROUP_INLINE void mr_fold_tile(__global float* partials, const MatrixUnit* un
 #define MR_EXISTING(at) (!SHARED_ROWS || CHUNKS % GROUP_WARPS == 0 || (at) < 2 * CHUNKS)
 
 // Keeps row r of a lane, whose chunks begin with `first`, as a partial result.
-MR_GROUP_INLINE void mr_put_partial(__global float* record, float a[2 * OWN_CHUNKS][4],
-                                    const float* l, const float* m, uint r, uint first, uint t) {
+MR_GROUP_INLINE void mr_put_partial(__global float* record, const Sums* sums, uint r, uint first,
+                                    uint t) {
   MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
     const uint at = 2 * first + n;
     if (MR_EXISTING(at)) {
-      *(__global float2*)(record + 8 * at + 2 * t) = (float2)(a[n][2 * r], a[n][2 * r + 1]);
+      const float* pair = &sums->a[n][2 * r];
+      *(__global float2*)(record + 8 * at + 2 * t) = (float2)(pair[0], pair[1]);
     }
   }
-  if (first == 0 && t == 0) *(__global float2*)(record + HEAD_DIM) = (float2)(m[r], l[2 * r]);
+  if (first == 0 && t == 0) {
+    *(__global float2*)(record + HEAD_DIM) = (float2)(sums->m[r], sums->l[2 * r]);
+  }
 }
 
 // The result of the segments before: the sums in local memory, 32 floats apart.
@@ -128,26 +141,43 @@ typedef struct {
   float l[2], m[2];
 } Before;
 
-MR_GROUP_INLINE void mr_keep(Before* before, float a[2 * OWN_CHUNKS][4], const float* l,
-                             const float* m) {
-  MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) before->a[(n * 4 + i) * 32] = a[n][i];
+MR_GROUP_INLINE void mr_keep(Before* before, const Sums* sums) {
+  MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
+    MR_EACH(i, 4) before->a[(n * 4 + i) * 32] = sums->a[n][i];
+  }
   MR_EACH(r, 2) {
-    before->l[r] = l[2 * r];
-    before->m[r] = m[r];
+    before->l[r] = sums->l[2 * r];
+    before->m[r] = sums->m[r];
   }
 }
-MR_GROUP_INLINE void mr_fold_before(const Before* before, float a[2 * OWN_CHUNKS][4], float* l,
-                                    float* m) {
+MR_GROUP_INLINE void mr_fold_before(const Before* before, Sums* sums) {
   MR_EACH(r, 2) {
     float top = before->m[r];
-    const float2 factors = mr_factors(&top, m[r]);
-    m[r] = top;
-    l[2 * r] = mr_folded(before->l[r], l[2 * r], factors);
+    const float2 factors = mr_factors(&top, sums->m[r]);
+    sums->m[r] = top;
+    sums->l[2 * r] = mr_folded(before->l[r], sums->l[2 * r], factors);
     MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
       MR_EACH(i, 2) {
-        a[n][2 * r + i] =
-            mr_folded(before->a[(n * 4 + 2 * r + i) * 32], a[n][2 * r + i], factors);
+        const float total = before->a[(n * 4 + 2 * r + i) * 32];
+        sums->a[n][2 * r + i] = mr_folded(total, sums->a[n][2 * r + i], factors);
       }
     }
   }
 }
+
+#if VALUE_KIND == KV_ROTATED
+// Rotates the outputs of a tile back, and writes them.
+MR_GROUP_INLINE void mr_turn_back(__local float* turned, const MatrixUnit* unit, uint set,
+                                  const Outputs* outputs, uint item) {
+  const uint rows = unit->tokens * GROUP;
+  mr_turn_rows(turned, rows, item, GROUP_ITEMS);
+  for (uint i = item; i < rows * (HEAD_DIM / 2); i += GROUP_ITEMS) {
+    const uint row = i / (HEAD_DIM / 2), d = i % (HEAD_DIM / 2) * 2;
+    const Output to = mr_output_of(outputs, unit->token + row / GROUP, set * GROUP + row % GROUP,
+                                   VALUE_STEP / HEAD_DIM);
+    const float x = mr_flipped(turned[row * HEAD_DIM + d], mr_signs_value, d);
+    const float y = mr_flipped(turned[row * HEAD_DIM + d + 1], mr_signs_value, d + 1);
+    mr_write(&to, d, x * to.inverse, y * to.inverse);
+  }
+}
+#endif

@@ -2,16 +2,15 @@
 // The rows of a warp of attention on the matrix unit (nvidia.cl, which has the contract): their
 // queries, what they see, and the weights of a block's keys.
 #include "attention/blocks.cl"
+#include "attention/code_blocks.cl"
+#include "attention/half_blocks.cl"
 #include "attention/shape.cl"
+#include "attention/turn.cl"
 #include "attention/warp.cl"
 #include "common/halves.cl"
 #include "common/prelude.cl"
 #include "matmul/mma.cl"
 #include "step/table.cl"
-
-// Weights are multiplied by 2^WEIGHT_LOG2, so that those far below the largest are normal halves.
-// The largest may be 16 times as large where a score has no bit for that much.
-#define WEIGHT_LOG2 11.0f
 
 #define WARP_TOKENS (MATRIX_ROWS / GROUP)
 #define WARP_HEADS (WARP_TOKENS * GROUP)  // rows of a warp that exist
@@ -44,17 +43,65 @@ static inline void mr_rows_of(Rows* own, const MatrixUnit* unit, uint set, uint 
   own->any_to = last;
 }
 
-// Channels 16c + 2t and the next of a lane's two rows, then those 8 further, as operand a.
-MR_GROUP_INLINE void mr_load_query(uint* words, __global const float* const* query,
-                                   const int* exists, uint c, uint t, float scale) {
+// A lane's two queries: where their channels begin, if they exist. Those that are rotated stand in
+// local memory, times scale.
+#if KEY_KIND == KV_ROTATED
+#define QUERY_MEMORY __local
+#else
+#define QUERY_MEMORY __global
+#endif
+typedef struct {
+  QUERY_MEMORY const float* at[2];
+  int exists[2];
+} Query;
+
+MR_GROUP_INLINE QUERY_MEMORY const float* mr_query_at(__local const float* turned,
+                                                      __global const float* qkv, const Rows* own,
+                                                      uint r, uint qkv_stride) {
+#if KEY_KIND == KV_ROTATED
+  return turned + own->row[r] * HEAD_DIM;
+#else
+  return qkv + (size_t)own->token[r] * qkv_stride + own->head[r] * HEAD_DIM;
+#endif
+}
+
+#if KEY_KIND == KV_ROTATED
+// Rotates the queries of a tile, times scale.
+MR_GROUP_INLINE void mr_turn_queries(__local float* turned, __global const float* qkv,
+                                     const MatrixUnit* unit, uint set, uint qkv_stride,
+                                     float scale, uint item) {
+  const uint rows = unit->tokens * GROUP;
+  for (uint i = item; i < rows * HEAD_DIM; i += GROUP_ITEMS) {
+    const uint row = i / HEAD_DIM, d = i % HEAD_DIM, token = unit->token + row / GROUP;
+    const uint head = set * GROUP + row % GROUP;
+    const float x = qkv[(size_t)token * qkv_stride + head * HEAD_DIM + d] * scale;
+    turned[i] = mr_flipped(x, mr_signs_key, d);
+  }
+  mr_turn_rows(turned, rows, item, GROUP_ITEMS);
+}
+#endif
+
+// The channels of chunk c as operand a.
+MR_GROUP_INLINE void mr_load_query(uint* words, const Query* query, uint c, uint t, float scale) {
+#if KEY_KIND == KV_ROTATED
+  scale = 1.0f / HEAD_DIM;
+#endif
   MR_EACH(i, 4) {
-    const uint at = 16 * c + i / 2 * 8 + 2 * t;
+    const uint d = 16 * c + KEY_CHANNEL(t, i / 2, 0), next = 16 * c + KEY_CHANNEL(t, i / 2, 1);
     words[i] = 0;
-    if (exists[i % 2]) {
-      const float2 x = *(__global const float2*)(query[i % 2] + at);
-      words[i] = mr_halves(x.x * scale, x.y * scale);
+    if (query->exists[i % 2]) {
+      words[i] = mr_halves(query->at[i % 2][d] * scale, query->at[i % 2][next] * scale);
     }
   }
+}
+
+MR_GROUP_INLINE void mr_clear(Sums* sums) {
+  MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) sums->a[n][i] = 0.0f;
+#if BIAS_SETS > 0
+  MR_UNIT_EACH(n, BIAS_SETS) MR_EACH(i, 4) sums->b[n][i] = 0.0f;
+#endif
+  MR_EACH(i, 4) sums->l[i] = 0.0f;
+  MR_EACH(r, 2) sums->m[r] = -INFINITY;
 }
 
 // Caps the scores of a block, and hides what the rows do not see.
@@ -72,22 +119,24 @@ MR_GROUP_INLINE void mr_mask(float s[KEY_TILES][4], const Rows* own, uint block,
   }
 }
 
-// Makes weights of a block's scores, as operand a, and multiplies the sums before by f. m[r] is the
-// largest score so far less WEIGHT_LOG2.
-MR_GROUP_INLINE void mr_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4], float* m, float* l,
-                                float a[2 * OWN_CHUNKS][4] MR_QUAD_PARAMETER) {
+// Makes weights of a block's scores, also as operand a, and multiplies the sums before by f.
+MR_GROUP_INLINE void mr_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4],
+                                Sums* sums MR_QUAD_PARAMETER) {
   MR_EACH(r, 2) {
     float top = -INFINITY;
     MR_UNIT_EACH(n, KEY_TILES) top = fmax(top, fmax(s[n][2 * r], s[n][2 * r + 1]));
-    const float before = m[r];
-    m[r] = fmax(before, mr_quad_max(top) - WEIGHT_LOG2);
-    const float from = m[r] == -INFINITY ? 0.0f : m[r];
+    const float before = sums->m[r];
+    sums->m[r] = fmax(before, mr_quad_max(top) - WEIGHT_LOG2);
+    const float from = sums->m[r] == -INFINITY ? 0.0f : sums->m[r];
     const float f = mr_power(before - from);
     MR_UNIT_EACH(n, KEY_TILES) {
       MR_EACH(i, 2) s[n][2 * r + i] = mr_power(s[n][2 * r + i] - from);
     }
-    MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 2) a[n][2 * r + i] = a[n][2 * r + i] * f;
-    MR_EACH(i, 2) l[2 * r + i] = l[2 * r + i] * f;
+    MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 2) sums->a[n][2 * r + i] *= f;
+#if BIAS_SETS > 0
+    MR_UNIT_EACH(n, BIAS_SETS) MR_EACH(i, 2) sums->b[n][2 * r + i] *= f;
+#endif
+    MR_EACH(i, 2) sums->l[2 * r + i] *= f;
   }
   MR_UNIT_EACH(page, BLOCK_PAGES) {
     MR_EACH(i, 4) {

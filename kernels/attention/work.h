@@ -18,14 +18,16 @@
 // and the local memory of a group in vectors of 16 bytes.
 #define MATRIX_ROWS 16
 #define MATRIX_BLOCK 32
-#define MATRIX_KEY_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8))
-#define MATRIX_VALUE_VECTORS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8 + 1))
+// Plain values have a vector between positions; packed sides have codes and parameters.
+#define MATRIX_PLAIN_KEYS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8))
+#define MATRIX_PLAIN_VALUES(head_dim) (MATRIX_BLOCK * ((head_dim) / 8 + 1))
+#define MATRIX_CODES(head_dim, bits, parameters) \
+  (MATRIX_BLOCK / 16 * ((head_dim) * (bits) / 8 + 2 * (parameters)))
 // Of a warp with rows of its own the sums of the segments before, and the queries that registers do
-// not hold; of warps that share rows the queries, and the scores of a block.
+// not hold; of warps that share rows the queries, the scores of a block, and rows to rotate.
 #define MATRIX_QUERY_VECTORS(head_dim) ((head_dim) > 128 ? 2 * (head_dim) : 0)
 #define MATRIX_OWN_VECTORS(head_dim) (MATRIX_QUERY_VECTORS(head_dim) + 4 * (head_dim))
-#define MATRIX_SHARED_VECTORS(head_dim) (2 * (head_dim) + 4 * MATRIX_BLOCK)
-#define MATRIX_RING_VECTORS(head_dim) \
-  (2 * (MATRIX_KEY_VECTORS(head_dim) + MATRIX_VALUE_VECTORS(head_dim)))
+#define MATRIX_SHARED_VECTORS(head_dim, rotated) \
+  (2 * (head_dim) + 4 * MATRIX_BLOCK + ((rotated) ? 4 * (head_dim) : 0))
 // The floats of a row's result in one segment: its sums, m, l, and two that are not used.
 #define MATRIX_PARTIAL_FLOATS(head_dim) ((head_dim) + 4)

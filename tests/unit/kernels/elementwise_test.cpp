@@ -183,18 +183,13 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
                                number("KV_HEADS", shape.kv_heads), number("K_ROW", k_row),
                                number("V_ROW", v_row), number("ROPE_DIM", shape.rope_dim),
                                number("ROPE_HALVES", shape.halves)}};
-  constexpr std::uint32_t row_items = 32, unit_items = 64;
-  const bool cpu = family == "cpu", nvidia = family == "nvidia";
+  constexpr std::uint32_t row_items = 32;
+  const bool cpu = device->family() == Family::cpu;
   add_kv_defines(spec, {.key = {}, .value = {}, .centered = shape.centered}, shape.head_dim,
                  MathMode::exact);
-  if (!cpu && !nvidia) {
+  if (!cpu) {
     spec.defines.push_back(number("ROW_ITEMS", row_items));
     spec.defines.emplace_back("ATOMIC_VALUES=1");
-  }
-  if (nvidia) {
-    spec.defines.push_back(number("ITEMS", unit_items));
-    spec.defines.push_back(number("STORED_HEADS", shape.kv_heads));
-    spec.defines.push_back(number("MATRIX_UNIT", device->info().has_matrix_unit() ? 1 : 0));
   }
   const Program program = must(device->build(spec));
   Kernel kernel = must(device->kernel(program, "rope_kv"));
@@ -204,11 +199,6 @@ RopeRun rotate(const std::string& family, const RopeCase& shape, const std::vect
   const Buffer words = upload(*device, step);
   if (cpu) {
     must(device->launch(kernel, {}, {x, rope, mean, kv, words, 0u, 4u, 8u, stride}));
-  } else if (nvidia) {
-    const std::uint32_t units = (shape.heads + 2 * shape.kv_heads) * shape.head_dim / 8;
-    must(device->launch(
-        kernel, {.groups = {(units + unit_items - 1) / unit_items, 4}, .local = {unit_items}},
-        {x, rope, kv, words, 0u, 4u, stride}));
   } else {
     must(device->launch(kernel, {.groups = {shape.heads + shape.kv_heads, 4}, .local = {row_items}},
                         {x, rope, mean, kv, words, 0u, 4u, stride}));
@@ -248,14 +238,6 @@ TEST_P(RopeTest, RotatesAndStoresRoundedHalves) {
     const RopeRun cpu = rotate("cpu", GetParam(), qkv, table, means, step, page_halves * pages);
     EXPECT_EQ(cpu.stored, stored);
     EXPECT_EQ(cpu.turned, qkv);  // attention rotates the queries of the cpu family
-  }
-  if (!centered) {
-    const RopeRun other =
-        rotate("nvidia", GetParam(), qkv, table, means, step, page_halves * pages);
-    EXPECT_EQ(other.stored, stored);
-    for (std::uint32_t i = 0; i < qkv.size(); ++i) {  // it rotates queries alone in place
-      ASSERT_EQ(other.turned[i], i % stride < k_row ? turned[i] : qkv[i]) << i;
-    }
   }
 
   const auto expected = [&](std::uint32_t t, std::uint32_t head_row, std::uint32_t d) -> double {

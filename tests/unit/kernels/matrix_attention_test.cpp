@@ -10,6 +10,7 @@
 
 #include "engine/core/model/backend/nvidia/attention_units.hpp"
 #include "tests/unit/kernels/attention_fixture.hpp"
+#include "tests/unit/kernels/integer_attention.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -56,6 +57,61 @@ INSTANTIATE_TEST_SUITE_P(Shapes, MatrixAttention,
                                            shape_of(64, 40, 1, short_window),
                                            shape_of(256, 8, 1, plain)),
                          name_of);
+
+struct PackedCase {
+  const char* policy;
+  std::uint32_t head_dim, heads, kv_heads;
+  AttentionShape attention{};
+};
+
+Shape shape_of(const PackedCase& c) {
+  Shape out = shape_of(c.head_dim, c.heads, c.kv_heads, c.attention);
+  out.codecs = must(parse_kv_policy(c.policy)).codecs;
+  return out;
+}
+
+class MatrixPackedAttention : public ::testing::TestWithParam<PackedCase> {};
+
+// Their definition is that of integers, whose levels the unit multiplies as halves.
+TEST_P(MatrixPackedAttention, IsCloseToItsDefinition) {
+  const Shape shape = shape_of(GetParam());
+  const Problem problem = random_problem(shape, mixed, 1);
+  const Results got = Runner("nvidia", shape).run(problem);
+  const double worst = worst_error_in_integers(problem, got);
+  EXPECT_LT(worst, largest_error);
+  std::cout << "relative error " << worst << "\n";
+}
+
+std::string name_of_packed(const ::testing::TestParamInfo<PackedCase>& one) {
+  std::string out = std::string(one.param.policy) + "_" + std::to_string(one.param.head_dim);
+  std::ranges::replace_if(
+      out, [](char x) { return std::isalnum(static_cast<unsigned char>(x)) == 0; }, '_');
+  return out;
+}
+
+// All pairs of presets that the unit takes, and the other numbers of bits.
+INSTANTIATE_TEST_SUITE_P(
+    Policies, MatrixPackedAttention,
+    ::testing::Values(PackedCase{"q8", 64, 8, 2, all}, PackedCase{"k8v4", 128, 4, 1},
+                      PackedCase{"k4v3", 64, 9, 3, all}, PackedCase{"q4", 128, 2, 2, window},
+                      PackedCase{"r3/q8g32", 64, 4, 1, short_window},
+                      PackedCase{"q3g32/r2", 64, 4, 1}, PackedCase{"r2/q2g32", 64, 4, 2}),
+    name_of_packed);
+
+TEST(MatrixPackedAttentionBits, ChunksTilesCutsAndOtherRowsChangeNoBit) {
+  for (const char* policy : {"k4v3", "q8"}) {
+    const Shape shape = shape_of({policy, 64, 8, 2, all});
+    Runner whole("nvidia", shape, {}, MathMode::fast, 1);
+    const Problem problem = random_problem(shape, {{630, 90}, {1300, 1}, {17, 17}, {556, 4}}, 5);
+    const Results want = whole.run(problem);
+    for (const std::uint32_t chunk : {1u, 7u}) {
+      ASSERT_NO_FATAL_FAILURE(expect_same_in_chunks(whole, problem, want, chunk));
+    }
+    Runner cut("nvidia", shape, {}, MathMode::fast, 1000);
+    ASSERT_TRUE(cut.run(problem) == want);
+    EXPECT_TRUE(cut.cut());
+  }
+}
 
 // Devices of one unit cut no wide tile, those of many cut all.
 TEST(MatrixAttentionBits, ChunksTilesCutsAndOtherRowsChangeNoBit) {

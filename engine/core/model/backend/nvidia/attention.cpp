@@ -1,8 +1,11 @@
 // Attention of NVIDIA GPUs.
 #include <algorithm>
+#include <utility>
 
+#include "engine/core/kv/codec.hpp"
 #include "engine/core/model/backend/nvidia/nvidia_backend.hpp"
 #include "engine/core/model/backend/nvidia/warps.hpp"
+#include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "kernels/attention/work.h"
 
@@ -23,17 +26,50 @@ std::uint32_t heads_of_set(const AttentionKind& kind) {
   return heads;
 }
 
-// The local memory of a group for narrow tiles, and for wide ones of so many warps.
+// The local memory of a group for narrow tiles, and for wide ones of so many warps, besides the
+// ring.
 constexpr std::uint32_t page_bytes = 1024;  // for numbers of pages, and what the driver takes
 std::uint32_t narrow_bytes(const AttentionKind& kind) {
-  const std::uint32_t head_dim = kind.head_dim;
-  return (MATRIX_RING_VECTORS(head_dim) + MATRIX_SHARED_VECTORS(head_dim)) * vector_bytes +
-         page_bytes;
+  return MATRIX_SHARED_VECTORS(kind.head_dim, true) * vector_bytes + page_bytes;
 }
 std::uint32_t wide_bytes(const AttentionKind& kind, std::uint32_t warps) {
-  const std::uint32_t head_dim = kind.head_dim;
-  return (MATRIX_RING_VECTORS(head_dim) + warps * MATRIX_OWN_VECTORS(head_dim)) * vector_bytes +
-         page_bytes;
+  return warps * MATRIX_OWN_VECTORS(kind.head_dim) * vector_bytes + page_bytes;
+}
+// Of the keys and values of a block.
+std::uint32_t block_bytes(const KvCodecs& codecs, std::uint32_t head_dim) {
+  if (!codecs.key.packed()) {
+    return (MATRIX_PLAIN_KEYS(head_dim) + MATRIX_PLAIN_VALUES(head_dim)) * vector_bytes;
+  }
+  std::uint64_t bytes = 0;
+  for (const KvCodec& codec : {codecs.key, codecs.value}) {
+    bytes +=
+        code_bytes(codec, MATRIX_BLOCK, head_dim) + parameter_bytes(codec, MATRIX_BLOCK, head_dim);
+  }
+  return static_cast<std::uint32_t>(bytes);
+}
+// The blocks of a ring: as many as hide the time of a load, as far as groups that share a
+// multiprocessor leave memory.
+std::uint32_t ring_blocks(const KvCodecs& codecs, std::uint32_t head_dim, bool shared_rows) {
+  constexpr std::uint32_t kib = 1024, least = 2;
+  const std::uint32_t bytes = (shared_rows ? 50 : 34) * kib, most = shared_rows ? 7 : 4;
+  return std::clamp(bytes / block_bytes(codecs, head_dim), least, most);
+}
+
+bool is_half(const KvCodec& codec) {
+  constexpr std::uint32_t half_bits = 16;
+  return !codec.packed() && codec.bits == half_bits;
+}
+// Whether codes become halves in registers (kernels/attention/operand.cl).
+bool has_operands(const KvCodec& codec) {
+  switch (codec.kind) {
+    case CodecKind::plain:
+      return false;
+    case CodecKind::affine:
+      return codec.bits <= 4 || codec.bits == 8;
+    case CodecKind::rotated:
+      return codec.bits <= 4;
+  }
+  std::unreachable();
 }
 
 }  // namespace
@@ -43,14 +79,14 @@ bool NvidiaBackend::has_matrix_attention(const AttentionKind& kind) const {
   constexpr std::uint32_t widest_head = 256;
   const std::uint32_t limit = local_limit(target().device->info().compute_capability);
   return target().math == MathMode::fast && kind.latent == 0 && kind.head_dim <= widest_head &&
-         kind.head_dim % 16 == 0 && narrow_bytes(kind) <= limit;
+         kind.head_dim % 16 == 0 &&
+         2 * block_bytes({}, kind.head_dim) + narrow_bytes(kind) <= limit;
 }
 
 bool NvidiaBackend::on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const {
-  constexpr std::uint32_t half_bits = 16;
-  return has_matrix_attention(target().kinds[kind]) && !codecs.key.packed() &&
-         !codecs.value.packed() && codecs.key.bits == half_bits && codecs.value.bits == half_bits &&
-         !codecs.in_key && !codecs.centered;
+  const bool stored = (is_half(codecs.key) && is_half(codecs.value)) ||
+                      (has_operands(codecs.key) && has_operands(codecs.value));
+  return stored && has_matrix_attention(target().kinds[kind]) && !codecs.in_key && !codecs.centered;
 }
 
 // Kinds of one cut share tiles, so they share the number of warps, too.
@@ -66,16 +102,16 @@ std::vector<MatrixLimits> NvidiaBackend::matrix_limits() const {
     limits.head_sets = kind.heads / limits.heads;
     limits.warp_tokens = MATRIX_ROWS / limits.heads;
     limits.groups = groups_at_once * info.compute_units;
-    while (limits.warps > 1 &&
-           wide_bytes(kind, limits.warps) > local_limit(info.compute_capability)) {
+    while (limits.warps > 1 && 2 * block_bytes({}, kind.head_dim) + wide_bytes(kind, limits.warps) >
+                                   local_limit(info.compute_capability)) {
       limits.warps /= 2;
     }
   }
   return out;
 }
 
-Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::uint32_t warps,
-                                                     bool shared_rows) {
+Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
+                                                     std::uint32_t warps, bool shared_rows) {
   ProgramSpec program{.name = "attention",
                       .sources = {"attention/nvidia.cl"},
                       .defines = target().head_defines(kind)};
@@ -84,8 +120,12 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::ui
   };
   add("GROUP_WARPS", warps);
   add("SHARED_ROWS", shared_rows ? 1 : 0);
+  add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows));
   add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
+  if (codecs.key.packed()) {
+    add_kv_defines(program, codecs, target().kinds[kind].head_dim, target().math);
+  }
   target().add_attention_shape(program, kind);
   MILLRACE_ASSIGN(const Program built, target().device->build(program));
   return target().device->kernel(built, "attention");
@@ -93,7 +133,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(std::uint32_t kind, std::ui
 
 Result<Kernel> NvidiaBackend::build_attention(const KvCodecs& codecs, std::uint32_t kind) {
   if (!on_matrix_unit(codecs, kind)) return GenericBackend::build_attention(codecs, kind);
-  return build_matrix_attention(kind, sharing_warps, true);
+  return build_matrix_attention(codecs, kind, sharing_warps, true);
 }
 
 Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
@@ -102,7 +142,7 @@ Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t ki
   const std::uint32_t warps = limits_[target().cut_of(kind)].warps;
   Kernel& wide = wide_attention_[{codecs, kind}];
   if (wide || warps == 1) return {};
-  MILLRACE_ASSIGN(wide, build_matrix_attention(kind, warps, false));
+  MILLRACE_ASSIGN(wide, build_matrix_attention(codecs, kind, warps, false));
   return {};
 }
 

@@ -1,10 +1,9 @@
 #pragma once
-// The family of NVIDIA GPUs since compute capability 8.0: in math fast, products of matrices run on
-// the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up end in their
-// activation, and norms (kernels/norm/nvidia.cl) and, in both modes, the store of plain halves
-// (kernels/rope/nvidia.cl) and attention over them (kernels/attention/nvidia.cl) have kernels of
-// their own; the rest is generic. On other devices,
-// where tests force it, plain arithmetic stands for the instructions of these GPUs.
+// The family of NVIDIA GPUs since compute capability 8.0. In math fast it has kernels of its own: of
+// products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up
+// with their activation at the end, of norms (kernels/norm/nvidia.cl), and of attention
+// (kernels/attention/nvidia.cl); the rest is generic. On other devices, where tests force it, plain
+// arithmetic stands for the instructions of these GPUs.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,7 +43,6 @@ class NvidiaBackend final : public GenericBackend {
   // In math fast, in a kernel of its own.
   Status prepare_norm() override;
   Result<Forms> norm(const NormCall& call) override;
-  Status rope_and_store(const AttentionCall& call) override;
   void cut_attention(StepTable& step) override { planner_.append(limits_, step); }
   Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
@@ -59,7 +57,6 @@ class NvidiaBackend final : public GenericBackend {
   // Of the generic kernel: a work-item for each of 128 channels, which most models' heads have.
   // Other numbers were not measured.
   std::uint32_t attention_items() const override { return 128; }
-  Result<Kernel> build_store(const KvCodecs& codecs, std::uint32_t kind) override;
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Status prepare_codes(const PanelLayout& layout) override;
   Status project_codes(const ProductCall& call, const WeightRun& run) override;
@@ -81,7 +78,8 @@ class NvidiaBackend final : public GenericBackend {
   bool has_matrix_attention(const AttentionKind& kind) const;
   bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
   std::vector<MatrixLimits> matrix_limits() const;
-  Result<Kernel> build_matrix_attention(std::uint32_t kind, std::uint32_t warps, bool shared_rows);
+  Result<Kernel> build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
+                                        std::uint32_t warps, bool shared_rows);
   Status reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
                            const AttentionItems& items);
   Status attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
