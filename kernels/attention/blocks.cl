@@ -62,7 +62,9 @@ MR_GROUP_INLINE __global const uint4* mr_page(const Source* source, uint page, u
 
 // The queries of a warp as operand a, in registers or, where those do not suffice or warps share
 // them, in local memory.
-#define LOCAL_QUERIES ((PACKED && SHARED_ROWS) || MATRIX_QUERY_VECTORS(HEAD_DIM) > 0)
+#define LOCAL_QUERIES                                    \
+  ((PACKED && (SHARED_ROWS || GROUP_WARPS == 1)) ||      \
+   MATRIX_QUERY_VECTORS(HEAD_DIM) > 0)
 #if LOCAL_QUERIES
 typedef __local uint4* Queries;  // [CHUNKS][32]
 #else

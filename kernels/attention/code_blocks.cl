@@ -83,9 +83,9 @@ MR_GROUP_INLINE void mr_sum_queries(QuerySums sums, Queries queries, uint lane M
 }
 
 // The scores of tile `tile` of a block, eight keys.
-MR_GROUP_INLINE void mr_tile_scores(float* s, Queries queries, QuerySums query_sums,
-                                    __local const uint4* keys, uint tile,
-                                    uint lane MR_MMA_PARAMETER) {
+MR_GROUP_INLINE void mr_one_tile(float* s, Queries queries, QuerySums query_sums,
+                                 __local const uint4* keys, uint tile,
+                                 uint lane MR_MMA_PARAMETER) {
   const uint g = lane / 4, t = lane % 4;
   __local const uint* planes = (__local const uint*)(keys + tile / 2 * KEY_STORED);
   __local const ushort* parameters = (__local const ushort*)(planes + 4 * KEY_CODES);
@@ -118,6 +118,13 @@ MR_GROUP_INLINE void mr_tile_scores(float* s, Queries queries, QuerySums query_s
   MR_EACH(i, 4) s[i] = total[i];
 }
 
+MR_GROUP_INLINE void mr_all_tiles(float s[KEY_TILES][4], Queries queries, QuerySums query_sums,
+                                  __local const uint4* keys, uint lane MR_MMA_PARAMETER) {
+  MR_UNIT_EACH(n, KEY_TILES) {
+    mr_one_tile(s[n], queries, query_sums, keys, n, lane MR_MMA_ARGUMENT);
+  }
+}
+
 // The parameter `index` of the value at a slot of a page; 0 for a position that is not there.
 MR_GROUP_INLINE uint mr_value_parameter(__local const uint4* values, uint page, uint index,
                                         uint slot, uint count) {
@@ -127,9 +134,10 @@ MR_GROUP_INLINE uint mr_value_parameter(__local const uint4* values, uint page, 
 }
 
 // Makes the weights of values with the scales of a set, or with their norms, as operand a; of a
-// block's positions there are `count`.
+// block's positions there are `count`. `more`: rows from the ninth on exist, too.
 MR_GROUP_INLINE void mr_scale_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4],
-                                      __local const uint4* values, uint set, uint t, uint count) {
+                                      __local const uint4* values, uint set, uint t, uint count,
+                                      int more) {
   MR_UNIT_EACH(page, BLOCK_PAGES) {
     MR_EACH(later, 2) {
       float scale[2];
@@ -138,7 +146,9 @@ MR_GROUP_INLINE void mr_scale_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES]
                                                    CODE_ORDER(VALUE_BITS, t, later, e), count));
       }
       const float* own = s[2 * page + later];
+      w[page][2 * later + 1] = 0;
       MR_EACH(r, 2) {
+        if (r == 1 && !more) continue;
         w[page][2 * later + r] = mr_halves(own[2 * r] * scale[0], own[2 * r + 1] * scale[1]);
       }
     }
@@ -174,8 +184,8 @@ MR_GROUP_INLINE void mr_end_biases(Sums* sums) {
 // Adds a block's values, times their weights s, to the sums of the chunks from `first` on, and the
 // weights, as halves w[page], to l. Chunks beyond the last are the last: nobody asks for their
 // sums.
-MR_GROUP_INLINE void mr_add_codes(Sums* sums, float s[KEY_TILES][4], uint w[BLOCK_PAGES][4],
-                                  __local const uint4* values, uint first, uint count,
+MR_GROUP_INLINE void mr_add_block(Sums* sums, float s[KEY_TILES][4], uint w[BLOCK_PAGES][4],
+                                  __local const uint4* values, uint first, uint count, int more,
                                   uint lane MR_MMA_PARAMETER) {
   const uint ones[2] = {0x3c003c00, 0x3c003c00}, g = lane / 4, t = lane % 4;
   uint scaled[BLOCK_PAGES][4];
@@ -183,7 +193,7 @@ MR_GROUP_INLINE void mr_add_codes(Sums* sums, float s[KEY_TILES][4], uint w[BLOC
   MR_UNIT_EACH(c, OWN_CHUNKS) {
     const uint chunk = min(first + c, (uint)(CHUNKS - 1));
     if (c * 16 % VALUE_GROUP == 0) {
-      mr_scale_weights(scaled, s, values, chunk * 16 / VALUE_GROUP, t, count);
+      mr_scale_weights(scaled, s, values, chunk * 16 / VALUE_GROUP, t, count, more);
 #if BIAS_SETS > 0
       mr_add_biases(sums->b[c * 16 / VALUE_GROUP], w, values, chunk * 16 / VALUE_GROUP, t,
                     count MR_MMA_ARGUMENT);

@@ -78,13 +78,17 @@ MR_GROUP_INLINE void mr_copy_values(__local uint4* to, const Source* source, uin
 // g + 8r.
 #define KEY_OF(n, t, i) (8 * (n) + 2 * (t) + (i))
 
+// What packed codes need of queries besides (code_blocks.cl).
+typedef float QuerySums[1];
+
 // The products of the queries and a block's keys, chunk after chunk. Row r of square m of four is a
 // channel of the chunk and of the next, or of one chunk the channel's two halves of positions.
 #if SHARED_ROWS
 #define KEY_SQUARES(m, r) KEY_AT(0, ((m) < squares ? (m) : (m) - 2) * 8 + (r), side)
 // Of eight keys, those of square `tile`.
-MR_GROUP_INLINE void mr_scores(float* s, Queries queries, __local const uint4* keys, uint tile,
-                               uint lane MR_MMA_PARAMETER) {
+MR_GROUP_INLINE void mr_one_tile(float* s, Queries queries, QuerySums sums,
+                                 __local const uint4* keys, uint tile,
+                                 uint lane MR_MMA_PARAMETER) {
   const uint side = tile % 2;
   keys += KEY_AT(tile / 2, 0, 0);
   MR_EACH(i, 4) s[i] = 0.0f;
@@ -104,8 +108,8 @@ MR_GROUP_INLINE void mr_scores(float* s, Queries queries, __local const uint4* k
 }
 #else
 #define KEY_SQUARES(m, r) KEY_AT(0, (m) % 2 * 8 + (r), (m) / 2)
-MR_GROUP_INLINE void mr_scores(float s[KEY_TILES][4], Queries queries, __local const uint4* keys,
-                               uint lane MR_MMA_PARAMETER) {
+MR_GROUP_INLINE void mr_all_tiles(float s[KEY_TILES][4], Queries queries, QuerySums sums,
+                                  __local const uint4* keys, uint lane MR_MMA_PARAMETER) {
   uint4 next[BLOCK_PAGES];  // loaded before the products of the chunk before
   MR_UNIT_EACH(page, BLOCK_PAGES) {
     MR_LOAD_TURNED(next[page], keys + KEY_AT(page, 0, 0), KEY_SQUARES, lane);
@@ -139,8 +143,9 @@ MR_GROUP_INLINE void mr_scores(float s[KEY_TILES][4], Queries queries, __local c
                  values + VALUE_AT((i) / OWN_CHUNKS, 0,                                     \
                                    2 * min(first + (i) % OWN_CHUNKS, (uint)(CHUNKS - 1))), \
                  VALUE_SQUARES, lane)
-MR_GROUP_INLINE void mr_add_block(Sums* sums, uint w[BLOCK_PAGES][4], __local const uint4* values,
-                                  uint first, uint lane MR_MMA_PARAMETER) {
+MR_GROUP_INLINE void mr_add_block(Sums* sums, float s[KEY_TILES][4], uint w[BLOCK_PAGES][4],
+                                  __local const uint4* values, uint first, uint count, int more,
+                                  uint lane MR_MMA_PARAMETER) {
   const uint ones[2] = {0x3c003c00, 0x3c003c00};
   uint4 next;
   MR_LOAD_VALUES(next, 0);

@@ -41,9 +41,9 @@
 // A warp has 16 rows: WARP_TOKENS tokens times GROUP query heads. Keys and values come to local
 // memory in a ring of RING blocks each. With SHARED_ROWS 0 the warps of a group have neighbouring
 // tokens of one sequence, and share its blocks; the group goes through the segments of its unit.
-// With 1 the unit is one segment, and all warps have the same rows (blocks.cl); each makes the
-// weights of all keys anew. If a unit does not have all segments of its tile, the group that is
-// done last folds the results of all.
+// With 1, as with a single warp, the unit is one segment; all warps have the same rows (blocks.cl),
+// and each makes the weights of all keys anew. If a unit does not have all segments of its tile,
+// the group that is done last folds the results of all.
 // Limit: few tokens a sequence: memory; prompts: the unit, and reads of local memory, an operand
 // for two instructions.
 //
@@ -52,6 +52,7 @@
 #include "attention/blocks.cl"
 #include "attention/results.cl"
 #include "attention/shape.cl"
+#include "attention/unit.cl"
 #include "attention/warp.cl"
 #include "attention/weights.cl"
 #include "attention/work.h"
@@ -62,44 +63,7 @@
 #include "matmul/mma.cl"
 #include "step/table.cl"
 
-#define GOES_ON (!SHARED_ROWS)  // from one segment to the next
-
-// What a group works on.
-typedef struct {
-  MatrixUnit unit;
-  Source source;
-  __global const uint* table;
-  uint begin, end;  // blocks
-  uint set, segment;  // of heads; the tile's first
-} Work;
-
-MR_GROUP_INLINE void mr_begin_work(Work* own, __global const uchar* kv, __global const uint* step,
-                                   uint units, __local uint* pages, uint item) {
-  own->unit = *mr_matrix_unit(step, units, (uint)get_group_id(1));
-  const MatrixUnit* unit = &own->unit;
-  own->set = (uint)get_group_id(0);
-  own->table = step + unit->table;
-  const uint kv_head = own->set / (HEAD_SETS / KV_HEADS);
-  const uint last = unit->position + unit->tokens - 1, seen = mr_first_seen(unit->position);
-  own->source.kv = kv;
-  own->source.pages = pages;
-  own->source.first_page = seen / PAGE_TOKENS;
-  own->source.last_page = last / PAGE_TOKENS;
-  own->source.last = last;
-  own->source.keys_at = (uint)mr_keys_at(0, kv_head);
-  own->source.values_at = (uint)mr_values_at(0, kv_head);
-  own->source.key_parameters_at = (uint)mr_key_parameters_at(0, kv_head);
-  own->source.value_parameters_at = (uint)mr_value_parameters_at(0, kv_head);
-  own->begin = max(unit->first * SEGMENT_BLOCKS, seen / MATRIX_BLOCK);
-  own->end = min((unit->first + unit->count) * SEGMENT_BLOCKS, last / MATRIX_BLOCK + 1);
-  own->segment = seen / SEGMENT_TOKENS;
-  for (uint i = item; i < KEPT_PAGES; i += GROUP_ITEMS) {
-    const uint page = unit->first * SEGMENT_PAGES + i;
-    const int exists = page >= own->source.first_page && page <= own->source.last_page;
-    pages[page % KEPT_PAGES] = exists ? own->table[page] : 0;
-  }
-  MR_GROUP_BARRIER();
-}
+#define GOES_ON (!SHARED_ROWS && GROUP_WARPS > 1)  // from one segment to the next
 
 __kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1)))
 void attention(__global const float* qkv, __global const float* sinks, __global const uchar* kv,
@@ -132,17 +96,7 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   Work work;
   mr_begin_work(&work, kv, step, units, pages, item);
   const MatrixUnit* unit = &work.unit;
-  MR_UNIT_EACH(i, RING) {
-    const uint block = work.begin + i;
-    if (block < work.end) mr_copy_keys(keys + i * KEY_BLOCK_VECTORS, &work.source, block, item);
-    MR_COPIES_BEGUN();
-    if (i + 1 < RING) {
-      if (block < work.end) {
-        mr_copy_values(values + i * VALUE_BLOCK_VECTORS, &work.source, block, item);
-      }
-      MR_COPIES_BEGUN();
-    }
-  }
+  mr_fill_ring(keys, values, &work, item);
   Rows own;
   mr_rows_of(&own, unit, work.set, tile_warp, lane);
 #ifndef SOFT_CAP
@@ -151,28 +105,16 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
 #if KEY_KIND == KV_ROTATED
   mr_turn_queries(row_memory, qkv, unit, work.set, qkv_stride, scale, item);
 #endif
-  Query query;
-  MR_EACH(r, 2) {
-    query.exists[r] = own.exists[r];
-    query.at[r] = mr_query_at(row_memory, qkv, &own, r, qkv_stride);
-  }
 #if LOCAL_QUERIES
   __local uint4* q = query_memory + tile_warp * (CHUNKS * 32);
-  for (uint c = SHARED_ROWS ? warp : 0; c < CHUNKS; c += SHARED_ROWS ? GROUP_WARPS : 1) {
-    uint words[4];
-    mr_load_query(words, &query, c, t, scale);
-    q[c * 32 + lane] = (uint4)(words[0], words[1], words[2], words[3]);
-  }
 #else
   uint q[CHUNKS][4];
-  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], &query, c, t, scale);
 #endif
-#if PACKED
+  mr_load_queries(q, row_memory, qkv, &own, qkv_stride, scale, warp, lane);
   QuerySums query_sums;
 #if KEY_KIND == KV_AFFINE
   MR_GROUP_BARRIER();
   mr_sum_queries(query_sums, q, lane MR_MMA_ARGUMENT);
-#endif
 #endif
 #if GOES_ON
   Before before;
@@ -196,33 +138,20 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     // The keys have arrived, and all have left the values before.
     MR_WAIT_FOR_COPIES(2 * RING - 2);
     MR_GROUP_BARRIER();
-    if (block + RING - 1 < work.end) {
-      mr_copy_values(values + stage_before * VALUE_BLOCK_VECTORS, &work.source, block + RING - 1,
-                     item);
-    }
-    MR_COPIES_BEGUN();
+    mr_fetch_values(values, &work, stage_before, block + RING - 1, item);
     const uint first = block * MATRIX_BLOCK;
     const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + MATRIX_BLOCK);
     float s[KEY_TILES][4];
 #if SHARED_ROWS
-#if PACKED
-    mr_tile_scores(s[0], q, query_sums, block_keys, warp, lane MR_MMA_ARGUMENT);
-#else
-    mr_scores(s[0], q, block_keys, warp, lane MR_MMA_ARGUMENT);
-#endif
+    mr_one_tile(s[0], q, query_sums, block_keys, warp, lane MR_MMA_ARGUMENT);
     score_memory[item] = (float4)(s[0][0], s[0][1], s[0][2], s[0][3]);
-#elif PACKED
-    MR_UNIT_EACH(n, KEY_TILES) {
-      if (sees) mr_tile_scores(s[n], q, query_sums, block_keys, n, lane MR_MMA_ARGUMENT);
-    }
 #else
-    if (sees) mr_scores(s, q, block_keys, lane MR_MMA_ARGUMENT);
+    if (sees) mr_all_tiles(s, q, query_sums, block_keys, lane MR_MMA_ARGUMENT);
 #endif
     // The values have arrived, and all have left the keys.
     MR_WAIT_FOR_COPIES(2 * RING - 2);
     MR_GROUP_BARRIER();
-    if (block + RING < work.end) mr_copy_keys(block_keys, &work.source, block + RING, item);
-    MR_COPIES_BEGUN();
+    mr_fetch_keys(keys, &work, stage, block + RING, item);
 #if SHARED_ROWS
     MR_UNIT_EACH(n, KEY_TILES) {
       const float4 of = score_memory[n * 32 + lane];
@@ -235,13 +164,9 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     if (sees) {
       uint w[BLOCK_PAGES][4];
       mr_mask(s, &own, block, t);
-      mr_weights(w, s, &sums MR_QUAD_ARGUMENT);
-#if PACKED
-      mr_add_codes(&sums, s, w, block_values, chunk, work.source.last + 1 - first,
+      mr_weights(w, s, &sums, own.later MR_QUAD_ARGUMENT);
+      mr_add_block(&sums, s, w, block_values, chunk, work.source.last + 1 - first, own.later,
                    lane MR_MMA_ARGUMENT);
-#else
-      mr_add_block(&sums, w, block_values, chunk, lane MR_MMA_ARGUMENT);
-#endif
     }
 #if GOES_ON
     // Those of the segment after the next take the place of those of the segment before.
@@ -257,13 +182,7 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     if (ends) mr_end_biases(&sums);
 #endif
     if (ends && unit->parts > 0) {
-      MR_EACH(r, 2) {
-        if (own.exists[r]) {
-          __global float* record =
-              mr_partial(partials, unit, work.set, segment - work.segment, own.row[r]);
-          mr_put_partial(record, &sums, r, chunk, t);
-        }
-      }
+      mr_put_partials(partials, unit, &own, &sums, work.set, segment - work.segment, chunk, t);
     }
 #if GOES_ON
     if (ends && unit->parts == 0) {
@@ -291,19 +210,7 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
       if (item == 0) *counter = 0;
     }
   } else {
-    MR_EACH(r, 2) {
-      if (own.exists[r]) {
-        const Output to = mr_output_of(&outputs, own.token[r], own.head[r],
-                                       mr_inverse(sums.m[r], sums.l[2 * r], sinks, own.head[r]));
-        MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
-          const uint at = 2 * chunk + n;
-          if (MR_EXISTING(at)) {
-            mr_put_output(&to, row_memory + own.row[r] * HEAD_DIM, 8 * at + 2 * t,
-                          sums.a[n][2 * r], sums.a[n][2 * r + 1]);
-          }
-        }
-      }
-    }
+    mr_put_outputs(&outputs, &own, &sums, sinks, row_memory, chunk, t);
   }
 #if VALUE_KIND == KV_ROTATED
   barrier(CLK_LOCAL_MEM_FENCE);  // all rows are there, before a branch, which PoCL needs

@@ -135,6 +135,35 @@ MR_GROUP_INLINE void mr_put_partial(__global float* record, const Sums* sums, ui
   }
 }
 
+MR_GROUP_INLINE void mr_put_partials(__global float* partials, const MatrixUnit* unit,
+                                     const Rows* own, const Sums* sums, uint set, uint segment,
+                                     uint first, uint t) {
+  MR_EACH(r, 2) {
+    if (own->exists[r]) {
+      mr_put_partial(mr_partial(partials, unit, set, segment, own->row[r]), sums, r, first, t);
+    }
+  }
+}
+
+// Writes the outputs of a lane's rows.
+MR_GROUP_INLINE void mr_put_outputs(const Outputs* outputs, const Rows* own, const Sums* sums,
+                                    __global const float* sinks, __local float* turned,
+                                    uint first, uint t) {
+  MR_EACH(r, 2) {
+    if (own->exists[r]) {
+      const Output to = mr_output_of(outputs, own->token[r], own->head[r],
+                                     mr_inverse(sums->m[r], sums->l[2 * r], sinks, own->head[r]));
+      MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
+        const uint at = 2 * first + n;
+        if (MR_EXISTING(at)) {
+          mr_put_output(&to, turned + own->row[r] * HEAD_DIM, 8 * at + 2 * t, sums->a[n][2 * r],
+                        sums->a[n][2 * r + 1]);
+        }
+      }
+    }
+  }
+}
+
 // The result of the segments before: the sums in local memory, 32 floats apart.
 typedef struct {
   __local float* a;

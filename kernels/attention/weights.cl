@@ -20,6 +20,7 @@ typedef struct {
   int exists[2];
   uint token[2], head[2], position[2], seen[2];
   uint row[2];              // of the tile
+  int later;                // whether any row of the warp from the ninth on exists
   uint sees_from, sees_to;  // what all rows of the warp see
   uint any_from, any_to;    // what any row sees; nothing if the warp has none
 } Rows;
@@ -36,6 +37,7 @@ static inline void mr_rows_of(Rows* own, const MatrixUnit* unit, uint set, uint 
     own->seen[r] = mr_first_seen(unit->position + offset);
     own->row[r] = warp * WARP_HEADS + row;
   }
+  own->later = first < unit->tokens && min((uint)WARP_TOKENS, unit->tokens - first) * GROUP > 8;
   const uint last = unit->position + min(first + WARP_TOKENS, unit->tokens) - 1;
   own->sees_from = mr_first_seen(last);
   own->sees_to = begin;
@@ -95,6 +97,26 @@ MR_GROUP_INLINE void mr_load_query(uint* words, const Query* query, uint c, uint
   }
 }
 
+// All of a lane's part of its warp's queries; warps that share them load some each.
+MR_GROUP_INLINE void mr_load_queries(Queries q, __local const float* turned,
+                                     __global const float* qkv, const Rows* own, uint qkv_stride,
+                                     float scale, uint warp, uint lane) {
+  Query query;
+  MR_EACH(r, 2) {
+    query.exists[r] = own->exists[r];
+    query.at[r] = mr_query_at(turned, qkv, own, r, qkv_stride);
+  }
+#if LOCAL_QUERIES
+  for (uint c = SHARED_ROWS ? warp : 0; c < CHUNKS; c += SHARED_ROWS ? GROUP_WARPS : 1) {
+    uint words[4];
+    mr_load_query(words, &query, c, lane % 4, scale);
+    q[c * 32 + lane] = (uint4)(words[0], words[1], words[2], words[3]);
+  }
+#else
+  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], &query, c, lane % 4, scale);
+#endif
+}
+
 MR_GROUP_INLINE void mr_clear(Sums* sums) {
   MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) sums->a[n][i] = 0.0f;
 #if BIAS_SETS > 0
@@ -103,6 +125,9 @@ MR_GROUP_INLINE void mr_clear(Sums* sums) {
   MR_EACH(i, 4) sums->l[i] = 0.0f;
   MR_EACH(r, 2) sums->m[r] = -INFINITY;
 }
+
+// Whether to compute a lane's rows r: where a branch may not hold a barrier, always.
+#define MR_HAS_ROWS(r, later) (!MATRIX_UNIT || (r) == 0 || (later))
 
 // Caps the scores of a block, and hides what the rows do not see.
 MR_GROUP_INLINE void mr_mask(float s[KEY_TILES][4], const Rows* own, uint block, uint t) {
@@ -120,9 +145,11 @@ MR_GROUP_INLINE void mr_mask(float s[KEY_TILES][4], const Rows* own, uint block,
 }
 
 // Makes weights of a block's scores, also as operand a, and multiplies the sums before by f.
-MR_GROUP_INLINE void mr_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4],
-                                Sums* sums MR_QUAD_PARAMETER) {
+MR_GROUP_INLINE void mr_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4], Sums* sums,
+                                int later MR_QUAD_PARAMETER) {
+  MR_UNIT_EACH(page, BLOCK_PAGES) MR_EACH(i, 4) w[page][i] = 0;
   MR_EACH(r, 2) {
+    if (!MR_HAS_ROWS(r, later)) continue;
     float top = -INFINITY;
     MR_UNIT_EACH(n, KEY_TILES) top = fmax(top, fmax(s[n][2 * r], s[n][2 * r + 1]));
     const float before = sums->m[r];
@@ -137,11 +164,11 @@ MR_GROUP_INLINE void mr_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4],
     MR_UNIT_EACH(n, BIAS_SETS) MR_EACH(i, 2) sums->b[n][2 * r + i] *= f;
 #endif
     MR_EACH(i, 2) sums->l[2 * r + i] *= f;
-  }
-  MR_UNIT_EACH(page, BLOCK_PAGES) {
-    MR_EACH(i, 4) {
-      const float* pair = &s[2 * page + i / 2][i % 2 * 2];
-      w[page][i] = mr_halves(pair[0], pair[1]);
+    MR_UNIT_EACH(page, BLOCK_PAGES) {
+      MR_EACH(second, 2) {
+        const float* pair = &s[2 * page + second][2 * r];
+        w[page][2 * second + r] = mr_halves(pair[0], pair[1]);
+      }
     }
   }
 }

@@ -53,7 +53,7 @@ std::string name_of(const ::testing::TestParamInfo<Shape>& shape) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MatrixAttention,
                          ::testing::Values(shape_of(128, 8, 2, plain), shape_of(64, 9, 3, all),
-                                           shape_of(80, 3, 3, window),
+                                           shape_of(80, 3, 3, window), shape_of(32, 4, 2, plain),
                                            shape_of(64, 40, 1, short_window),
                                            shape_of(256, 8, 1, plain)),
                          name_of);

@@ -16,6 +16,8 @@ constexpr std::uint32_t vector_bytes = 16;
 // Groups of wide tiles that a multiprocessor computes at the same time, by their registers.
 constexpr std::uint32_t groups_at_once = 2;
 constexpr std::uint32_t most_warps = 4;
+// Units of narrow tiles for each multiprocessor, from which on a warp computes one alone.
+constexpr std::uint32_t lone_units = 8;
 constexpr std::uint32_t sharing_warps = 4;  // of narrow tiles, which have the same rows
 
 // Query heads that share the rows of a warp, of those of a KV head.
@@ -49,9 +51,11 @@ std::uint32_t block_bytes(const KvCodecs& codecs, std::uint32_t head_dim) {
 }
 // The blocks of a ring: as many as hide the time of a load, as far as groups that share a
 // multiprocessor leave memory.
-std::uint32_t ring_blocks(const KvCodecs& codecs, std::uint32_t head_dim, bool shared_rows) {
+std::uint32_t ring_blocks(const KvCodecs& codecs, std::uint32_t head_dim, bool shared_rows,
+                          std::uint32_t warps) {
   constexpr std::uint32_t kib = 1024, least = 2;
-  const std::uint32_t bytes = (shared_rows ? 50 : 34) * kib, most = shared_rows ? 7 : 4;
+  const std::uint32_t bytes = (shared_rows ? 50 : warps == 1 ? 14 : 34) * kib;
+  const std::uint32_t most = shared_rows ? 7 : 4;
   return std::clamp(bytes / block_bytes(codecs, head_dim), least, most);
 }
 
@@ -120,7 +124,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std
   };
   add("GROUP_WARPS", warps);
   add("SHARED_ROWS", shared_rows ? 1 : 0);
-  add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows));
+  add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows, warps));
   add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
   if (codecs.key.packed()) {
@@ -141,8 +145,13 @@ Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t ki
   if (!on_matrix_unit(codecs, kind)) return {};
   const std::uint32_t warps = limits_[target().cut_of(kind)].warps;
   Kernel& wide = wide_attention_[{codecs, kind}];
-  if (wide || warps == 1) return {};
-  MILLRACE_ASSIGN(wide, build_matrix_attention(codecs, kind, warps, false));
+  if (!wide && warps > 1) {
+    MILLRACE_ASSIGN(wide, build_matrix_attention(codecs, kind, warps, false));
+  }
+  Kernel& lone = lone_attention_[{codecs, kind}];
+  if (!lone && codecs.key.packed()) {
+    MILLRACE_ASSIGN(lone, build_matrix_attention(codecs, kind, 1, false));
+  }
   return {};
 }
 
@@ -184,7 +193,13 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   const AttentionItems& items = call.step.attention[cut];
   MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items));
   const AttentionOutput to{forms.rows ? out.rows : no_buffer, forms.codes ? out.codes : no_buffer};
-  MILLRACE_TRY(attend_units(attention_kernel(kv), sharing_warps, call, to, items.single_units));
+  // Warps that share rows each make all weights, which for packed codes costs more than it hides
+  // where units are many.
+  const bool lone =
+      kv.codecs.key.packed() && items.single_units.count * limits_[cut].head_sets >=
+                                    lone_units * target().device->info().compute_units;
+  Kernel& narrow = lone ? lone_attention_.at({kv.codecs, kv.kind}) : attention_kernel(kv);
+  MILLRACE_TRY(attend_units(narrow, lone ? 1 : sharing_warps, call, to, items.single_units));
   MILLRACE_TRY(attend_units(wide_attention_.at({kv.codecs, kv.kind}), limits_[cut].warps, call, to,
                             items.multi_units));
   return forms;

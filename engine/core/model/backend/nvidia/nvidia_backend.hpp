@@ -1,9 +1,9 @@
 #pragma once
-// The family of NVIDIA GPUs since compute capability 8.0. In math fast it has kernels of its own: of
-// products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up
-// with their activation at the end, of norms (kernels/norm/nvidia.cl), and of attention
-// (kernels/attention/nvidia.cl); the rest is generic. On other devices, where tests force it, plain
-// arithmetic stands for the instructions of these GPUs.
+// The family of NVIDIA GPUs since compute capability 8.0. In math fast it has kernels of its own:
+// of products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up
+// with their activation at the end, of norms (kernels/norm/nvidia.cl), and of attention over halves
+// and most packed codes (kernels/attention/nvidia.cl); the rest is generic. On other devices, where
+// tests force it, plain arithmetic stands for the instructions of these GPUs.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -90,7 +90,8 @@ class NvidiaBackend final : public GenericBackend {
   Kernel norm_;
   std::vector<MatrixLimits> limits_;
   MatrixPlanner planner_;
-  std::map<std::pair<KvCodecs, std::uint32_t>, Kernel> wide_attention_;  // by codecs and kind
+  std::map<std::pair<KvCodecs, std::uint32_t>, Kernel> wide_attention_,
+      lone_attention_;  // by codecs and kind
   // Results of segments, and counters, of tiles that are cut. Launches run in order, so all layers
   // use the same; the driver keeps an old buffer until its commands are done.
   Buffer partials_, attention_counters_;
