@@ -75,6 +75,7 @@ class EmbeddedBackend final : public Backend {
   Status tick() override;
   void engine_silent(const std::string& name) override { fleet_->silent(name); }
   std::uint32_t engine_starts() const override { return fleet_->starts(); }
+  std::uint32_t engines() const override { return static_cast<std::uint32_t>(fleet_->size()); }
   void stop() override;
 
  private:

@@ -42,6 +42,7 @@ class Backend : public EventHandler {
   // Call this for an engine that the broker has lost: kills and restarts its process.
   virtual void engine_silent(const std::string& name) = 0;
   virtual std::uint32_t engine_starts() const = 0;  // of all engines
+  virtual std::uint32_t engines() const = 0;        // that are kept alive
   virtual void stop() = 0;
 };
 

@@ -51,6 +51,9 @@ Status work(RunFolder& folder, const BackendOptions& backend_options, Env& env, 
   hooks.interrupted = options.interrupted;
   DriverOptions driver;
   driver.strict = options.strict;
+  // The windows are those of one engine; several hold more jobs at once.
+  driver.window_jobs *= backend->engines();
+  driver.window_bytes *= backend->engines();
   driver.lines = options.lines;
   Status status = drive(folder, backend->session(), clock, observer, hooks, driver, report.summary);
   backend->stop();

@@ -72,10 +72,13 @@ Status Supervisor::tick() {
 }
 
 bool Supervisor::is_hopeless(const ChildProcess::Ended& end) const {
-  if (options_.patience == Patience::service) {
-    return !ever_joined_ && (end.exit_status == usage_status || end.exit_status == refused_status);
+  if (options_.patience == Patience::run) {
+    return !ever_joined_ || fruitless_ >= options_.hopeless_starts;
   }
-  return !ever_joined_ || fruitless_ >= options_.hopeless_starts;
+  // A device that failed, or whose memory was full, may be well the next time.
+  const auto own = own_error(tail_);
+  const bool is_refused = end.exit_status == usage_status || end.exit_status == refused_status;
+  return !ever_joined_ && is_refused && (!own || is_refusal(own->code));
 }
 
 Error Supervisor::last_error(const ChildProcess::Ended& end) const {

@@ -4,7 +4,8 @@
 //
 // Two callers need two kinds of patience. A run gives up, with the engine's last words, if the
 // first start does not get as far as joining the broker, or if several in a row do not later. A
-// service gives up only an engine whose first start is refused, and lets one leave that drained.
+// service gives up only an engine whose first start refuses what the user gave, and lets one leave
+// that has drained.
 // Thread safety: one thread, which must live as long as the engine may.
 #include <cstdint>
 #include <functional>

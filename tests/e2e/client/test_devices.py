@@ -43,6 +43,23 @@ def test_a_run_on_two_devices_gives_each_line_once(two):
         assert "--devices was \"all\"" in refused.stderr and "--restart" in refused.stderr
 
 
+def test_many_engines_are_all_kept_busy(run):
+    """A run keeps enough jobs submitted for all its engines: more than one engine could hold."""
+    engines, held = 5, 2048
+    run.write([completion(f"j{i}", "p") for i in range(engines * held + 1000)])
+    run.env |= {"STUB_DEVICES": "\n".join(f"0:{i} - stub" for i in range(engines)),
+                "STUB_DELAY_MS": "20000", "STUB_ROWS": str(held)}
+    process = run.start("--devices", "all", "--json")
+    most = 0
+    for line in process.stdout:
+        most = max(most, json.loads(line).get("running", 0))
+        if most > 9000:
+            break
+    process.kill()
+    process.communicate()
+    assert most > 9000
+
+
 def test_one_engine_of_a_run_dies_and_the_other_goes_on(two):
     process = two.start("--devices", "all", "--json")
     wait_until(lambda: len(two.executions("end")) >= 4, "results")

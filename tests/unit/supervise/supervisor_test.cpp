@@ -168,6 +168,10 @@ TEST_F(SupervisorTest, AServiceStartsAgainWhatCrashesAndGivesUpWhatIsRefused) {
   Supervisor crashing = supervise("kill -SEGV $$", true, Patience::service);
   ASSERT_TRUE(crashing.start());
   ASSERT_TRUE(tick(crashing, [&] { return crashing.starts() == 10; }));
+  Supervisor lost =
+      supervise(words("device_error: the device is lost") + "exit 3", true, Patience::service);
+  ASSERT_TRUE(lost.start());
+  ASSERT_TRUE(tick(lost, [&] { return lost.starts() == 10; }));
   Supervisor refused =
       supervise(words("no_device: there is none") + "exit 3", true, Patience::service);
   EXPECT_EQ(end_of(refused).code, Code::no_device);
