@@ -14,6 +14,7 @@
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/operations.hpp"
+#include "engine/core/model/weight_uploads.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/one_layer.hpp"
 #include "tests/support/tiny_model.hpp"
@@ -56,8 +57,10 @@ class Gated {
     const std::vector<MatrixPart> parts{{.name = "blk.0.ffn_gate", .rows = shape.width},
                                         {.name = "blk.0.ffn_up", .rows = shape.width}};
     const Backend& backend = operations_->backend();
-    matrix_ = must(pairs ? load_gate_up(backend, file, parts, shape.columns)
-                         : load_projection(backend, file, parts, shape.columns));
+    WeightUploads uploads(backend, file);
+    matrix_ = must(pairs ? load_gate_up(backend, file, parts, shape.columns, uploads)
+                         : load_projection(backend, file, parts, shape.columns, uploads));
+    must(uploads.run());
     must(operations_->prepare_layer());
     must(operations_->prepare_product(matrix_));
   }
@@ -261,7 +264,8 @@ TEST(GatedProductChoice, TypesThatDifferAndExactMathAreNotPaired) {
   const auto paired = [&](const TinyModel& model, const char* variant, MathMode math) {
     const auto device = open_device({.variant = variant});
     const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), math));
-    return must(load_gate_up(*backend, model.file(), parts, 96)).paired;
+    WeightUploads uploads(*backend, model.file());
+    return must(load_gate_up(*backend, model.file(), parts, 96, uploads)).paired;
   };
   TinyModel model = model_of(shape);
   EXPECT_TRUE(paired(model, "nvidia", MathMode::fast));
