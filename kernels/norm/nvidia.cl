@@ -11,8 +11,8 @@
 // Order of sums: a work-item adds each of the eight places of its vectors, or by fma their squares,
 // in the order of vectors, then the places: (c, c + 4), (c, c + 2), (c, c + 1). Work-items of a
 // warp are added in a tree, (i, i + 16), ... (i, i + 1); then warps in their order.
-// Limit: few rows: the time of one load, of the tree and of two barriers' waits; many: memory, 4
-// bytes read and 2 written a channel.
+// Limit: few rows: the launch itself, 4.9 of 5.7 us on an H100; many: memory, 4 bytes read and 2
+// written a channel.
 //
 // Defines: VECTORS; ITEMS, a multiple of 32; NORM_CENTERED (rms.cl); MATRIX_UNIT 1 exchanges sums
 // between registers, 0, on other devices, through local memory.
