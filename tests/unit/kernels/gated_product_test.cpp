@@ -264,8 +264,9 @@ TEST(GatedProductChoice, TypesThatDifferAndExactMathAreNotPaired) {
   const auto paired = [&](const TinyModel& model, const char* variant, MathMode math) {
     const auto device = open_device({.variant = variant});
     const auto backend = make_backend(Target(*device, one_layer({.head_dim = 32}), math));
-    WeightUploads uploads(*backend, model.file());
-    return must(load_gate_up(*backend, model.file(), parts, 96, uploads)).paired;
+    const GgufFile file = model.file();
+    WeightUploads uploads(*backend, file);
+    return must(load_gate_up(*backend, file, parts, 96, uploads)).paired;
   };
   TinyModel model = model_of(shape);
   EXPECT_TRUE(paired(model, "nvidia", MathMode::fast));

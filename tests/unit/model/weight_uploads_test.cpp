@@ -179,6 +179,34 @@ TEST_P(WeightUploadsTest, EveryPanelIsAsItWouldBePackedAlone) {
   EXPECT_EQ(must(uploads.run()).bytes, 0u) << "nothing remains";
 }
 
+// 8 rows of a tensor and 8 of another in each panel; the last ones have fewer.
+TEST_P(WeightUploadsTest, EveryPanelOfAPairIsAsItWouldBePackedAlone) {
+  const GgufFile file = file_with();
+  const Tensor* const tensor = must(file.tensor("late.weight"));
+  constexpr std::uint32_t rows = 603, panels = 76;
+  const PanelFormat format = format_of(tensor->type);
+  const std::uint64_t bytes = backend_->panel_bytes(format, columns), before = 2 * bytes;
+  std::vector<std::uint8_t> want;
+  for (std::uint32_t i = 0; i < panels; ++i) {
+    std::vector<std::byte> panel(bytes);
+    const std::uint32_t count = i < 75 ? 8 : 3;
+    backend_->pack_pair(format, {*tensor, 8 * i, count}, {*tensor, 1900 + 8 * i, count}, panel);
+    const auto* const start = reinterpret_cast<const std::uint8_t*>(panel.data());
+    want.insert(want.end(), start, start + bytes);
+  }
+  const Buffer out = must(device_->allocate(before + panels * bytes, "pairs"));
+  WeightUploads uploads(*backend_, file, staged());
+  // In two parts, as those of two buffers.
+  constexpr std::uint32_t first = 400, first_panels = first / 8;
+  uploads.add_pair({tensor, first, rows - first}, {tensor, 1900 + first, rows - first},
+                   panels - first_panels, out, before + first_panels * bytes);
+  uploads.add_pair({tensor, 0, first}, {tensor, 1900, first}, first_panels, out, before);
+  EXPECT_EQ(must(uploads.run()).bytes, panels * bytes);
+  auto got = testing::download<std::uint8_t>(*device_, out, out.size_bytes());
+  got.erase(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(before));
+  EXPECT_EQ(got, want);
+}
+
 TEST_P(WeightUploadsTest, TheFirstDamageInFileOrderIsReported) {
   struct Told {
     std::vector<Damage> damages;
