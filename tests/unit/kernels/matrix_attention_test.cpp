@@ -99,8 +99,9 @@ INSTANTIATE_TEST_SUITE_P(
     name_of_packed);
 
 TEST(MatrixPackedAttentionBits, ChunksTilesCutsAndOtherRowsChangeNoBit) {
-  for (const char* policy : {"k4v3", "q8"}) {
-    const Shape shape = shape_of({policy, 64, 8, 2, all});
+  for (const PackedCase& one :
+       {PackedCase{"k4v3", 64, 9, 3, all}, PackedCase{"q8", 64, 8, 2, all}}) {
+    const Shape shape = shape_of(one);
     Runner whole("nvidia", shape, {}, MathMode::fast, 1);
     const Problem problem = random_problem(shape, {{630, 90}, {1300, 1}, {17, 17}, {556, 4}}, 5);
     const Results want = whole.run(problem);
