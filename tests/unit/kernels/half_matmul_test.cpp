@@ -73,13 +73,14 @@ float to_half(float value) {
 // Products by one matrix, with x as rows that become codes on the device.
 class Products {
  public:
-  Products(const Matrix& matrix, std::uint32_t compute_units, std::uint32_t wide_shape = 0)
+  Products(const Matrix& matrix, std::uint32_t compute_units, std::uint32_t wide_shape = 0,
+           bool stored = false)
       : device_(open_device({.variant = "nvidia", .compute_units = compute_units})),
         operations_(*device_, one_layer({.head_dim = 32}), MathMode::fast,
                     {.wide_shape = wide_shape}),
         matrix_(matrix) {
     const Backend& backend = operations_.backend();
-    const PanelFormat format = format_of(matrix.type);
+    const PanelFormat format = stored ? backend.stored_format(matrix.type) : format_of(matrix.type);
     const std::uint64_t bytes = backend.panel_bytes(format, matrix.columns);
     panels_ = round_up(matrix.rows, panel_rows) / panel_rows;
     std::vector<std::byte> packed(panels_ * bytes);
@@ -114,6 +115,7 @@ class Products {
   }
 
   std::uint32_t out_rows() const { return projection_.rows; }
+  PanelFormat format() const { return projection_.runs[0].format; }
 
  private:
   std::unique_ptr<Device> device_;
@@ -214,6 +216,26 @@ TEST_P(HalfMatmul, EachShapeOfFourWarpsHasTheBitsOfOneWarp) {
 
 INSTANTIATE_TEST_SUITE_P(Types, HalfMatmul, ::testing::ValuesIn(types()),
                          [](const auto& type) { return std::string(traits_of(type.param).name); });
+
+// BF16 is stored as halves where products alone read it.
+TEST(HalfMatmulStored, HalvesOfBf16HaveTheBitsOfBf16) {
+  Random random(7);
+  const Matrix matrix = random_matrix(TensorType::bf16, 50, 96, random);
+  Products own(matrix, 2), stored(matrix, 2, 0, true);
+  ASSERT_EQ(own.format().codes, Codes::bf16);
+  ASSERT_EQ(stored.format().codes, Codes::f16);
+  const std::uint32_t rows = own.out_rows();
+  const std::vector<float> x = random.floats(std::size_t{20} * 96, -2, 2), bias(rows);
+  for (const std::uint32_t n : {1u, 20u}) {
+    const std::vector<float> before(std::size_t{n} * rows);
+    const auto expected = own.run(x, n, before, bias), got = stored.run(x, n, before, bias);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (i % rows >= matrix.rows) continue;
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(expected[i]))
+          << "output " << i << " of " << n << " columns";
+    }
+  }
+}
 
 // A number beyond the halves shows in every output of its column, and in no other.
 TEST(HalfMatmulRange, WhatIsTooLargeIsNotHidden) {

@@ -113,7 +113,7 @@ Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
   add("MATRIX_UNIT", 1);
   add("WARPGROUPS", shape.warpgroups);
   add("TILE_COLUMNS", shape.columns);
-  add("STAGE_BLOCKS", wide_stage_blocks);
+  if (!by_rows(layout.format)) add("STAGE_BLOCKS", wide_stage_blocks);
   add("STAGES", stages(layout.format, shape));
   program.defines.push_back(target_->gate_define());
   MILLRACE_ASSIGN(const Program built, device.build(program));
