@@ -13,3 +13,6 @@
 // The local memory of half_wgmma.cl in bytes: stages of x, of panels, and two barriers for each.
 #define WGMMA_BYTES(stages, columns, panels, panel_stage) \
   ((stages) * ((columns)*128 + (panels) * (panel_stage)*16 + 16))
+// Those of rows_wgmma.cl: stages of x and of rows, and two barriers for each.
+#define ROWS_WGMMA_BYTES(stages, columns, warpgroups) \
+  ((stages) * ((columns)*128 + (warpgroups)*8192 + 16))

@@ -31,10 +31,14 @@
 //   of NVIDIA GPUs (operands.cl). Column 16j + 2t + 8h + z of a block, with t below 4 and j, h, z
 //   below 2, is then at place 8t + 4j + 2h + z, and places replace columns in the rules for CODES
 //   above. A lane 4g + t has the rows g + 8i, i below 2:
-//     F16, BF16     [K/32][j][lane][i][4] ushort, the places 8t + 4j and on
+//     BF16          [K/32][j][lane][i][4] ushort, the places 8t + 4j and on
 //     CODES 8       words [K/32][lane][j][i], word 2t + j of row g + 8i
 //     CODES 4 to 6  words [K/32][lane][i], word t of row g + 8i; then the words of high bits, which
 //                   stay rows of 16; so do the words of CODES 2
+//
+//     F16           [K/64][16][8] vectors of eight columns, as the unit reads them from local memory
+//                   by itself: vector v of row r is at v ^ (r % 8), columns stay columns, and K is
+//                   padded to 64s
 //
 //   Otherwise a word of 16 rows is one vector, and each of its lanes is four neighbouring columns,
 //   the form that integer dot products take.
@@ -83,8 +87,11 @@
 #define SCALE_BYTES \
   (K_BLOCKS * SCALES * 16 * SCALE_SIZE + (SCALE_SIZE == 1 ? K / 256 * (1 + AFFINE) * 32 : 0))
 #define CODES_AT (SCALES_AT + (SCALE_BYTES + 63) / 64 * 64)
-#define PANEL_BYTES \
-  (SCALE_SIZE > 0 ? CODES_AT + K_BLOCKS * WORDS * 64 : K * (CODES == MR_F32 ? 64 : 32))
+// Whether rows stand as the unit reads them.
+#define UNIT_ROWS (LANES && SCALE_SIZE == 0 && CODES == MR_F16)
+#define PANEL_BYTES                                      \
+  (SCALE_SIZE > 0 ? CODES_AT + K_BLOCKS * WORDS * 64     \
+                  : (UNIT_ROWS ? (K + 63) / 64 * 64 : K) * (CODES == MR_F32 ? 64 : 32))
 
 // Where column k of a block stands.
 #define MR_PLACE(k) (LANES ? (k) % 8 / 2 * 8 + (k) / 16 * 4 + (k) % 16 / 8 * 2 + (k) % 2 : (k))

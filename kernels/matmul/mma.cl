@@ -20,6 +20,9 @@
 // the vector tile[AT(m, r)] of square m, in local memory: lane 4g + t gets, in word m, the halves
 // of column g in rows 2t and 2t + 1. They are operand b of a matrix whose rows are such vectors.
 //
+// mr_load_rows(a, tile, m, lane): the words of a of vectors m and m + 1 of 16 rows of eight vectors;
+// vector m of row r stands at tile[r * 8 + (m ^ (r % 8))].
+//
 // mr_copy16(to, from): begins to copy four words from global to local memory.
 // mr_copy16_if(exists, to, from) writes zeros, and reads nothing, where nothing exists.
 // MR_COPIES_BEGUN() ends a set of copies; MR_WAIT_FOR_COPIES(n) waits until at most the n last sets
@@ -74,6 +77,13 @@ MR_GROUP_INLINE uint4 mr_load_turned(__local const uint4* row) {
 }
 #define MR_LOAD_TURNED(words, tile, AT, lane) \
   words = mr_load_turned((tile) + AT((lane) / 8, (lane) % 8))
+MR_GROUP_INLINE void mr_load_rows(uint* a, __local const uint4* tile, uint m, uint lane) {
+  const uint row = lane % 16;
+  __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                   : "r"((uint)(size_t)(tile + row * 8 + ((m + lane / 16) ^ row % 8)))
+                   : "memory");
+}
 MR_GROUP_INLINE void mr_copy16(__local uint4* to, __global const uint4* from) {
   __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                    :
@@ -140,6 +150,14 @@ MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
     }                                                                                \
     words = (uint4)(turned[0], turned[1], turned[2], turned[3]);                     \
   }
+MR_GROUP_INLINE void mr_load_rows(uint* a, __local const uint4* tile, uint m, uint lane) {
+  const uint g = lane / 4, t = lane % 4;
+  MR_EACH(i, 4) {
+    const uint row = g + i % 2 * 8;
+    a[i] = ((__local const uint*)(tile + row * 8 + ((m + i / 2) ^ row % 8)))[t];
+  }
+}
+
 MR_GROUP_INLINE void mr_copy16(__local uint4* to, __global const uint4* from) {
   *to = *from;
 }

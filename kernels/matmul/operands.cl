@@ -9,10 +9,11 @@
 // rounded once, like a half made of the exact product. It takes 1.5 operations a weight; others are
 // made in fp32 and take 3.5 and more.
 //
-// Defines besides those of layout.cl: STAGE_BLOCKS, 1, 2, 4 or 8.
+// Defines besides those of layout.cl: STAGE_BLOCKS, 1, 2, 4 or 8; not 1 for F16.
 #include "common/halves.cl"
 #include "matmul/half_stage.h"
 #include "matmul/layout.cl"
+#include "matmul/mma.cl"
 
 #ifndef STAGE_BLOCKS
 #define STAGE_BLOCKS 2
@@ -155,13 +156,15 @@ MR_GROUP_INLINE void mr_operands(uint a[2][4], __local const uint4* stage,
     }
   }
 }
+#elif UNIT_ROWS
+// Two blocks are a unit of 16 rows.
+MR_GROUP_INLINE void mr_operands(uint a[2][4], __local const uint4* stage,
+                                 __global const uchar* panel, uint b, uint lane) {
+  MR_EACH(j, 2) mr_load_rows(a[j], stage + b / 2 * (2 * BLOCK_VECTORS), b % 2 * 4 + 2 * j, lane);
+}
 #else
 static inline uint mr_half_pair(uint values) {
-#if CODES == MR_F16
-  return values;
-#else
   return mr_halves(as_float(values << 16), as_float(values & 0xffff0000u));
-#endif
 }
 
 MR_GROUP_INLINE void mr_operands(uint a[2][4], __local const uint4* stage,

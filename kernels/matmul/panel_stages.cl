@@ -11,6 +11,9 @@
 #define MR_TURNS(count, items) (((count) + (items) - 1) / (items))
 #define MR_SHARED(i, count, items) ((count) % (items) == 0 || (i) < (count))
 
+// Vectors that exist together: those of a block, or of a unit of two.
+#define COPIED_VECTORS (UNIT_ROWS ? 2 * BLOCK_VECTORS : BLOCK_VECTORS)
+
 // Where a lane reads the next stage of a panel.
 typedef struct {
   __global const uint4 *codes, *scales, *halves;
@@ -35,7 +38,8 @@ MR_GROUP_INLINE void mr_copy_from(__local uint4* to, StageSource from, uint step
   to += lane;
   MR_EACH(turn, MR_TURNS(STAGE_BLOCKS * BLOCK_VECTORS, 32)) {
     const uint i = turn * 32 + lane;
-    if (MR_SHARED(i, STAGE_BLOCKS * BLOCK_VECTORS, 32) && MR_EXISTS(step, i / BLOCK_VECTORS)) {
+    if (MR_SHARED(i, STAGE_BLOCKS * BLOCK_VECTORS, 32) &&
+        MR_EXISTS(step, i / COPIED_VECTORS * (COPIED_VECTORS / BLOCK_VECTORS))) {
       mr_copy16(to + turn * 32, from.codes + turn * 32);
     }
   }

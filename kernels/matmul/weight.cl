@@ -46,7 +46,9 @@ static inline float mr_weight(__global const uchar* panel, uint row, uint k) {
 #elif CODES == MR_F32
   return ((__global const float*)panel)[k * 16 + row];
 #else
-#if LANES
+#if UNIT_ROWS
+  const uint at = ((k / 64 * 16 + row) * 8 + (k % 64 / 8 ^ row % 8)) * 8 + k % 8;
+#elif LANES
   const uint place = MR_PLACE(k % 32), lane = row % 8 * 4 + place / 8;
   const uint at = k / 32 * 512 + ((place / 4 % 2 * 32 + lane) * 2 + row / 8) * 4 + place % 4;
 #else

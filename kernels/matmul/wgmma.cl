@@ -1,17 +1,17 @@
 #pragma once
 // What kernels of NVIDIA GPUs of compute capability 9.0 need besides mma.cl: products of a group of
-// four warps, which read one operand from local memory, and copies that arrive at a barrier.
+// four warps, which read one operand or both from local memory, and copies that arrive at a barrier.
 //
 // OpenCL programs are built for sm_90, which lacks the products: an instruction that only sm_90a
 // has is a comment of the assembler that begins with "//@90a ". The driver fills in its operands,
 // and engine/core/device/completed_text.hpp takes the mark away and builds the text again.
 //
-// MR_WGMMA(sums, a, columns): sums += a x columns for 64 rows and TILE_COLUMNS columns of 16
+// MR_WGMMA(sums, a, columns), MR_WGMMA_ROWS(sums, rows, columns): sums += a x columns for 64 rows and TILE_COLUMNS columns of 16
 // halves, like mr_mma_halves (mma.cl) for each warp's 16 rows and each 8 columns: sums[4n + i] is
 // element i of tile n. It only begins; operands and sums are the unit's until MR_WGMMA_WAIT.
 // `columns` describes (mr_columns) a place in rows of 64 halves, one for each column: 128 bytes,
 // in which vector m of column c stands at m ^ (c % 8), from a multiple of 1024 bytes on; 16 halves
-// further is 2 more.
+// further is 2 more. `rows` describes the same of the 64 rows.
 #include "common/prelude.cl"
 
 #ifndef TILE_COLUMNS
@@ -41,31 +41,38 @@
              ", " MR_TEN(11)
 #define MR_TEXT_128 MR_TEXT_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 
-// The names of the sums, their operands, and the numbers of the operands that follow them.
+// The names of the sums, their operands, and the numbers of the operands that follow them, which are
+// four registers and a place, or two places.
 #if TILE_COLUMNS == 8
 #define MR_SUMS_TEXT MR_TEXT_4
 #define MR_SUMS_OPERANDS(s) MR_SUMS_4(s, 0)
 #define MR_OTHER_TEXT "{%4, %5, %6, %7}, %8"
+#define MR_ROWS_TEXT "%4, %5"
 #elif TILE_COLUMNS == 16
 #define MR_SUMS_TEXT MR_TEXT_8
 #define MR_SUMS_OPERANDS(s) MR_SUMS_4(s, 0), MR_SUMS_4(s, 4)
 #define MR_OTHER_TEXT "{%8, %9, %10, %11}, %12"
+#define MR_ROWS_TEXT "%8, %9"
 #elif TILE_COLUMNS == 32
 #define MR_SUMS_TEXT MR_TEXT_16
 #define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0)
 #define MR_OTHER_TEXT "{%16, %17, %18, %19}, %20"
+#define MR_ROWS_TEXT "%16, %17"
 #elif TILE_COLUMNS == 64
 #define MR_SUMS_TEXT MR_TEXT_32
 #define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0), MR_SUMS_16(s, 16)
 #define MR_OTHER_TEXT "{%32, %33, %34, %35}, %36"
+#define MR_ROWS_TEXT "%32, %33"
 #elif TILE_COLUMNS == 128
 #define MR_SUMS_TEXT MR_TEXT_64
 #define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0)
 #define MR_OTHER_TEXT "{%64, %65, %66, %67}, %68"
+#define MR_ROWS_TEXT "%64, %65"
 #elif TILE_COLUMNS == 256
 #define MR_SUMS_TEXT MR_TEXT_128
 #define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0), MR_SUMS_64(s, 64)
 #define MR_OTHER_TEXT "{%128, %129, %130, %131}, %132"
+#define MR_ROWS_TEXT "%128, %129"
 #endif
 #define MR_QUOTED(n) #n
 #define MR_NUMBER(n) MR_QUOTED(n)
@@ -77,6 +84,13 @@
                    "k16.f32.f16.f16 {" MR_SUMS_TEXT "}, " MR_OTHER_TEXT ", adds, 1, 1, 0; }"  \
                    : MR_SUMS_OPERANDS(sums)                                                   \
                    : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(columns))
+#define MR_WGMMA_ROWS(sums, rows, columns)                                                       \
+  __asm__ volatile(MR_ONLY_90A                                                                   \
+                   "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "                                  \
+                   "wgmma.mma_async.sync.aligned.m64n" MR_NUMBER(TILE_COLUMNS)                   \
+                   "k16.f32.f16.f16 {" MR_SUMS_TEXT "}, " MR_ROWS_TEXT ", adds, 1, 1, 0, 0; }"   \
+                   : MR_SUMS_OPERANDS(sums)                                                      \
+                   : "l"(rows), "l"(columns))
 // Before products: registers that are their operands have been written.
 #define MR_WGMMA_BEGIN() __asm__ volatile(MR_ONLY_90A "wgmma.fence.sync.aligned;" : : : "memory")
 // Ends a set of products.

@@ -213,7 +213,8 @@ class ExpertLoader {
   Status load_router(ExpertWeights& out) {
     std::vector<MatrixPart> parts{{.name = prefix_ + "ffn_gate_inp",
                                    .rows = spec_.count,
-                                   .may_have_scale = !spec_.router_norm}};
+                                   .may_have_scale = !spec_.router_norm,
+                                   .exact = true}};
     if (spec_.shared_gate) parts.push_back({prefix_ + "ffn_gate_inp_shexp", 1});
     MILLRACE_ASSIGN(out.router, load_projection(backend_, file_, parts, width_, uploads_));
     if (spec_.shared_gate) out.shared_gate_row = out.router.first[1];

@@ -12,7 +12,10 @@ Status LayerEmbedding::load(Operations& operations, const GgufFile& file, std::u
   if (spec.layer_embedding == 0) return {};
   Device& device = *backend.target().device;
   const std::uint32_t columns = spec.layer_count() * spec.layer_embedding;
-  const auto table = std::to_array<MatrixPart>({{"per_layer_token_embd", spec.vocabulary, false}});
+  const auto table = std::to_array<MatrixPart>({{.name = "per_layer_token_embd",
+                                                 .rows = spec.vocabulary,
+                                                 .may_have_bias = false,
+                                                 .exact = true}});
   MILLRACE_ASSIGN(table_, load_projection(backend, file, table, columns, uploads));
   const auto matrix = std::to_array<MatrixPart>({{"per_layer_model_proj", columns, false}});
   MILLRACE_ASSIGN(projection_, load_projection(backend, file, matrix, spec.width, uploads));

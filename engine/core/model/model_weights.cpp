@@ -10,7 +10,8 @@ Status ModelWeights::load_weights(Operations& operations, const GgufFile& file,
   const Backend& backend = operations.backend();
   const ModelSpec& spec = operations.target().spec;
   const std::uint32_t padded = round_up(spec.width, block_columns);
-  const auto embedding_part = std::to_array<MatrixPart>({{"token_embd", spec.vocabulary, false}});
+  const auto embedding_part = std::to_array<MatrixPart>(
+      {{.name = "token_embd", .rows = spec.vocabulary, .may_have_bias = false, .exact = true}});
   MILLRACE_ASSIGN(embedding, load_projection(backend, file, embedding_part, spec.width, uploads));
   if (!spec.tied_output) {
     const auto output_part = std::to_array<MatrixPart>({{"output", spec.vocabulary, false}});

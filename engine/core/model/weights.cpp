@@ -37,10 +37,10 @@ PanelSource from_panel(const PanelSource& part, std::uint32_t first, std::uint32
 }
 
 // Appends panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Backend& backend, const Piece& all, std::uint32_t first_row,
+void plan_runs(const Backend& backend, const Piece& all, bool exact, std::uint32_t first_row,
                std::vector<Run>& runs) {
   const Tensor& tensor = *all.part.tensor;
-  const PanelFormat format = format_of(tensor.type);
+  const PanelFormat format = exact ? format_of(tensor.type) : backend.stored_format(tensor.type);
   const std::uint64_t bytes =
       backend.panel_bytes(format, static_cast<std::uint32_t>(tensor.shape[0]));
   const std::uint64_t most_bytes = backend.target().device->info().max_allocation_bytes;
@@ -162,12 +162,13 @@ Result<Projection> load(const Backend& backend, const GgufFile& file,
   }
   out.paired = may_pair && paired(backend, all, columns);
   std::vector<Run> runs;
+  const bool exact = std::ranges::any_of(parts, &MatrixPart::exact);
   if (out.paired) {
-    plan_runs(backend, {all[0], all[1], out.rows / panel_rows}, 0, runs);
+    plan_runs(backend, {all[0], all[1], out.rows / panel_rows}, exact, 0, runs);
     bias = in_turns(bias);
   } else {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      plan_runs(backend, {all[i], {}, panels_of(all[i])}, first[i], runs);
+      plan_runs(backend, {all[i], {}, panels_of(all[i])}, exact, first[i], runs);
     }
   }
   for (const Run& run : runs) {

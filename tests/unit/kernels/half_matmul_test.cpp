@@ -9,6 +9,7 @@
 
 #include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/half.hpp"
+#include "engine/core/model/backend/nvidia/wide_products.hpp"
 #include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/one_layer.hpp"
@@ -72,12 +73,14 @@ float to_half(float value) {
 // Products by one matrix, with x as rows that become codes on the device.
 class Products {
  public:
-  Products(const Matrix& matrix, std::uint32_t compute_units)
+  Products(const Matrix& matrix, std::uint32_t compute_units, std::uint32_t wide_shape = 0,
+           bool stored = false)
       : device_(open_device({.variant = "nvidia", .compute_units = compute_units})),
-        operations_(*device_, one_layer({.head_dim = 32}), MathMode::fast),
+        operations_(*device_, one_layer({.head_dim = 32}), MathMode::fast,
+                    {.wide_shape = wide_shape}),
         matrix_(matrix) {
     const Backend& backend = operations_.backend();
-    const PanelFormat format = format_of(matrix.type);
+    const PanelFormat format = stored ? backend.stored_format(matrix.type) : format_of(matrix.type);
     const std::uint64_t bytes = backend.panel_bytes(format, matrix.columns);
     panels_ = round_up(matrix.rows, panel_rows) / panel_rows;
     std::vector<std::byte> packed(panels_ * bytes);
@@ -112,6 +115,7 @@ class Products {
   }
 
   std::uint32_t out_rows() const { return projection_.rows; }
+  PanelFormat format() const { return projection_.runs[0].format; }
 
  private:
   std::unique_ptr<Device> device_;
@@ -175,8 +179,63 @@ TEST_P(HalfMatmul, IsCloseToFloat64AndTheSameInEveryShape) {
   }
 }
 
+// Wide shapes take any number of columns here, of which some fill no tile.
+TEST_P(HalfMatmul, EachShapeOfFourWarpsHasTheBitsOfOneWarp) {
+  if (open_device({.variant = "nvidia"})->info().compute_capability != 90) {
+    GTEST_SKIP() << "the device lacks the instructions of four warps";
+  }
+  Random random(6);
+  const std::uint32_t k = std::max(224u, 3 * traits_of(GetParam()).block_elements);
+  const Matrix matrix = random_matrix(GetParam(), 150, k, random);
+  const std::uint32_t most = 300;
+  const std::vector<float> x = random.floats(std::size_t{most} * k, -2, 2);
+  const std::vector<float> bias = random.floats(160, -1, 1);
+  // One warp's instructions take so few columns.
+  Products narrow(matrix, 1);
+  const std::uint32_t rows = narrow.out_rows();
+  const std::vector<float> before = random.floats(std::size_t{most} * rows, -1, 1);
+  const std::uint32_t few = 5;
+  const auto expected = narrow.run(x, few, {before.begin(), before.begin() + few * rows}, bias);
+  std::vector<float> first;
+  for (std::uint32_t shape = 1; shape <= WideProducts::shapes(format_of(GetParam())); ++shape) {
+    for (const std::uint32_t units : {1u, 1000u}) {
+      Products wide(matrix, units, shape);
+      for (const std::uint32_t n : {1u, 5u, 64u, 65u, most}) {
+        const auto got = wide.run(x, n, {before.begin(), before.begin() + n * rows}, bias);
+        if (n == most && first.empty()) first = got;
+        const std::vector<float>& other = n == most ? first : expected;
+        for (std::size_t i = 0; i < std::min(got.size(), other.size()); ++i) {
+          if (i % rows >= matrix.rows) continue;
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(other[i]))
+              << "output " << i << " of " << n << " columns, shape " << shape;
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, HalfMatmul, ::testing::ValuesIn(types()),
                          [](const auto& type) { return std::string(traits_of(type.param).name); });
+
+// BF16 is stored as halves where products alone read it.
+TEST(HalfMatmulStored, HalvesOfBf16HaveTheBitsOfBf16) {
+  Random random(7);
+  const Matrix matrix = random_matrix(TensorType::bf16, 50, 96, random);
+  Products own(matrix, 2), stored(matrix, 2, 0, true);
+  ASSERT_EQ(own.format().codes, Codes::bf16);
+  ASSERT_EQ(stored.format().codes, Codes::f16);
+  const std::uint32_t rows = own.out_rows();
+  const std::vector<float> x = random.floats(std::size_t{20} * 96, -2, 2), bias(rows);
+  for (const std::uint32_t n : {1u, 20u}) {
+    const std::vector<float> before(std::size_t{n} * rows);
+    const auto expected = own.run(x, n, before, bias), got = stored.run(x, n, before, bias);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (i % rows >= matrix.rows) continue;
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(expected[i]))
+          << "output " << i << " of " << n << " columns";
+    }
+  }
+}
 
 // A number beyond the halves shows in every output of its column, and in no other.
 TEST(HalfMatmulRange, WhatIsTooLargeIsNotHidden) {

@@ -124,11 +124,15 @@ TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
   for (const TensorTypeTraits& type : tensor_types()) {
     if (type.type == TensorType::f32) continue;
-    for (const std::uint64_t columns : {64u, 128u, 256u}) {
+    const PanelLayout layout{format_of(type.type), 512, true};
+    const auto sizes = layout.unit_rows() ? std::vector<std::uint64_t>{8, 32, 64, 128, 256}
+                                          : std::vector<std::uint64_t>{64, 128, 256};
+    for (const std::uint64_t columns : sizes) {
       SCOPED_TRACE(std::string(type.name) + ", " + std::to_string(columns) + " columns");
-      const PanelLayout layout{format_of(type.type), 512, true};
       ProgramSpec spec{
-          .name = "wide_matmul", .sources = {"matmul/half_wgmma.cl"}, .defines = layout.defines()};
+          .name = "wide_matmul",
+          .sources = {layout.unit_rows() ? "matmul/rows_wgmma.cl" : "matmul/half_wgmma.cl"},
+          .defines = layout.defines()};
       for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
                {"X_STRIDE", code_stride(layout.columns, CodeForm::halves)},
                {"MATRIX_UNIT", 1},

@@ -134,9 +134,12 @@ class Backend {
   PanelLayout layout_of(const PanelFormat& format, std::uint32_t columns) const {
     return {format, columns, lanes_};
   }
-  // Packs the rows of a tensor from panel_rows * panel on, at most panel_rows, into `out`, which
-  // has panel_bytes. Scales are multiplied by `factor`, which only formats with scales as float
-  // allow. Several threads pack at once.
+  // The format in which matrices of a type are stored whose only use is products of Target::math:
+  // another one than the type's own if such products read its values no better.
+  virtual PanelFormat stored_format(TensorType type) const { return format_of(type); }
+  // Packs the rows of a tensor, whose type has the format or is stored in it, from panel_rows *
+  // panel on, at most panel_rows, into `out`, which has panel_bytes. Scales are multiplied by
+  // `factor`, which only formats with scales as float allow. Several threads pack at once.
   virtual void pack(const PanelFormat& format, const Tensor& tensor, std::uint32_t panel,
                     std::span<std::byte> out, float factor) const;
   // Whether a gate and an up of one type and so many columns are to stand in turns (Projection::

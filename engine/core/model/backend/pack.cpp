@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/core/gguf/half.hpp"
 #include "engine/core/gguf/load.hpp"
 #include "engine/core/gguf/quant_block.hpp"
 
@@ -109,6 +110,26 @@ void pack_half_rows(const PanelLayout& layout, const FileRows& from, std::byte* 
       if (count % 2 != 0) {
         copy<half_bytes>(block + places[i][count / 2], halves + (count - 1) * half_bytes);
       }
+    }
+  }
+}
+
+// Packs rows of halves, or of BF16 as halves, as the unit reads them from local memory.
+void pack_unit_rows(const FileRows& from, bool bf16, std::uint32_t columns, std::byte* codes) {
+  constexpr std::uint32_t vector = 8;  // columns
+  constexpr std::size_t vector_bytes = vector * half_bytes;
+  for (std::uint32_t begin = 0; begin < columns; begin += vector) {
+    const std::size_t count = std::min(vector, columns - begin);
+    for (std::uint32_t i = 0; i < from.rows; ++i) {
+      const std::size_t lane = from.first_lane + i, unit = begin / unit_columns;
+      const std::size_t v = begin % unit_columns / vector ^ lane % vector;
+      std::array<std::uint16_t, vector> values;
+      std::memcpy(values.data(), from.row(i) + begin * half_bytes, count * half_bytes);
+      for (std::size_t k = 0; bf16 && k < count; ++k) {
+        values[k] = float_to_half(std::bit_cast<float>(std::uint32_t{values[k]} << 16));
+      }
+      std::memcpy(codes + ((unit * panel_rows + lane) * vector + v) * vector_bytes, values.data(),
+                  count * half_bytes);
     }
   }
 }
@@ -265,6 +286,8 @@ void pack_rows(const PanelLayout& layout, const PanelRows& from, std::uint32_t f
     PanelPacker(layout, *quantized, from.factor, out.data()).pack(rows, layout.columns);
   } else if (layout.format.codes == Codes::f32) {
     pack_plain<sizeof(float)>(rows, layout.columns, codes);
+  } else if (layout.unit_rows()) {
+    pack_unit_rows(rows, tensor.type == TensorType::bf16, layout.columns, codes);
   } else if (layout.lanes) {
     pack_half_rows(layout, rows, codes);
   } else {

@@ -38,7 +38,8 @@ std::uint64_t PanelLayout::scale_bytes() const {
 }
 
 std::uint64_t PanelLayout::code_bytes() const {
-  return std::uint64_t{k()} * panel_rows * bits_of(format.codes) / 8;
+  const std::uint32_t padded = unit_rows() ? round_up(columns, unit_columns) : k();
+  return std::uint64_t{padded} * panel_rows * bits_of(format.codes) / 8;
 }
 
 std::uint32_t PanelLayout::place_of(std::uint32_t k) const {

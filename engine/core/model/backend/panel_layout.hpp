@@ -9,6 +9,8 @@
 
 namespace millrace::engine {
 
+inline constexpr std::uint32_t unit_columns = 64;  // of unit_rows()
+
 // `columns` is the true number; the kernels' K is that number rounded up to 32.
 struct PanelLayout {
   PanelFormat format;
@@ -16,6 +18,8 @@ struct PanelLayout {
   bool lanes = false;  // blocks stand as the lanes of a matrix unit take them (LANES)
 
   std::uint32_t k() const { return round_up(columns, block_columns); }
+  // Whether rows of halves stand as that unit reads them from local memory (UNIT_ROWS).
+  bool unit_rows() const { return lanes && format.codes == Codes::f16; }
   // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.
   std::uint64_t level_bytes() const { return format.levels ? 64 : 0; }
   std::uint64_t scale_bytes() const;

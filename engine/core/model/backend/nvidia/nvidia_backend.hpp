@@ -37,6 +37,8 @@ class NvidiaBackend final : public GenericBackend {
   // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
   // whole blocks.
   Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
+  // BF16 as the halves that are multiplied.
+  PanelFormat stored_format(TensorType type) const override;
   // Gate and up in turns, of all types but floats.
   bool pairs_gate(const PanelFormat& format, std::uint32_t columns) const override;
   Result<Forms> gated(const GatedCall& call) override;

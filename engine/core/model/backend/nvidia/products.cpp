@@ -71,6 +71,11 @@ Forms NvidiaBackend::inputs_of(const PanelFormat& format, std::uint32_t columns,
   return {.rows = !codes, .codes = codes};
 }
 
+PanelFormat NvidiaBackend::stored_format(TensorType type) const {
+  const bool halves = target().math == MathMode::fast && type == TensorType::bf16;
+  return format_of(halves ? TensorType::f16 : type);
+}
+
 bool NvidiaBackend::suits(const WarpShape& shape, const PanelFormat& format) const {
   const Weights weights = format.quantized() ? Weights::codes : Weights::halves;
   if (shape.weights != Weights::any && shape.weights != weights) return false;

@@ -24,6 +24,26 @@ constexpr std::array<WideShape, 4> wide_shapes{{
     {.warpgroups = 1, .columns = 64, .groups = 2, .alone = 21, .shared = 26},
 }};
 
+// The same of matrices of F16, less 6 for the launch.
+constexpr std::array<WideShape, 6> rows_shapes{{
+    {.warpgroups = 2, .columns = 256, .groups = 1, .alone = 420, .shared = 420},
+    {.warpgroups = 2, .columns = 128, .groups = 1, .alone = 215, .shared = 215},
+    {.warpgroups = 2, .columns = 64, .groups = 1, .alone = 140, .shared = 140},
+    {.warpgroups = 1, .columns = 64, .groups = 2, .alone = 125, .shared = 220},
+    {.warpgroups = 1, .columns = 32, .groups = 2, .alone = 110, .shared = 130},
+    {.warpgroups = 1, .columns = 8, .groups = 2, .alone = 105, .shared = 120},
+}};
+
+// Whether both operands come from local memory.
+bool by_rows(const PanelFormat& format) {
+  return format.codes == Codes::f16;
+}
+
+std::span<const WideShape> all_shapes(const PanelFormat& format) {
+  if (by_rows(format)) return rows_shapes;
+  return wide_shapes;
+}
+
 std::uint32_t tiles(const WideShape& shape, std::uint32_t panels, std::uint32_t columns) {
   return parts(panels, shape.warpgroups * warpgroup_panels) * parts(columns, shape.columns);
 }
@@ -37,7 +57,8 @@ std::uint32_t stages(const PanelFormat& format, const WideShape& shape) {
                   format.scales_per_block() * format.scale_bytes,
                   STAGE_STEP_VECTORS(format.has_steps(), format.affine));
   const std::uint32_t stage =
-      WGMMA_BYTES(1, shape.columns, shape.warpgroups * warpgroup_panels, panel);
+      by_rows(format) ? ROWS_WGMMA_BYTES(1, shape.columns, shape.warpgroups)
+                      : WGMMA_BYTES(1, shape.columns, shape.warpgroups * warpgroup_panels, panel);
   return std::min(most, most_bytes / shape.groups / stage);
 }
 
@@ -50,16 +71,27 @@ WideProducts::WideProducts(const Target& target) : target_(&target) {
   }
 }
 
+std::uint32_t WideProducts::shapes(const PanelFormat& format) {
+  return static_cast<std::uint32_t>(all_shapes(format).size());
+}
+
+std::span<const WideShape> WideProducts::shapes_for(const PanelFormat& format) const {
+  const std::uint32_t forced = target_->variant.wide_shape;
+  const std::span<const WideShape> all = all_shapes(format);
+  return forced > 0 ? all.subspan(forced - 1, 1) : all;
+}
+
 Status WideProducts::prepare(const PanelLayout& layout) {
   if (!why_not_.empty()) return {};
-  for (const WideShape& shape : wide_shapes) {
+  for (const WideShape& shape : shapes_for(layout.format)) {
     const Status done = build(layout, shape);
     if (done) continue;
     if (done.error().code != Code::kernel_build) return done;
     log_warn("products of many columns run by instructions of one warp, which is slower",
              done.error());
     why_not_ = "the driver's compiler gave a text that was not foreseen";
-    for (const WideShape& each : wide_shapes) kernels_.erase({layout.format, layout.k(), each});
+    for (const WideShape& each : shapes_for(layout.format))
+      kernels_.erase({layout.format, layout.k(), each});
     return {};
   }
   return {};
@@ -69,10 +101,11 @@ Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
   Kernel& kernel = kernels_[{layout.format, layout.k(), shape}];
   if (kernel) return {};
   Device& device = *target_->device;
-  ProgramSpec program{.name = "wide_matmul",
-                      .sources = {"matmul/half_wgmma.cl"},
-                      .defines = layout.defines(),
-                      .completed = true};
+  ProgramSpec program{
+      .name = "wide_matmul",
+      .sources = {by_rows(layout.format) ? "matmul/rows_wgmma.cl" : "matmul/half_wgmma.cl"},
+      .defines = layout.defines(),
+      .completed = true};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
@@ -80,7 +113,7 @@ Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
   add("MATRIX_UNIT", 1);
   add("WARPGROUPS", shape.warpgroups);
   add("TILE_COLUMNS", shape.columns);
-  add("STAGE_BLOCKS", wide_stage_blocks);
+  if (!by_rows(layout.format)) add("STAGE_BLOCKS", wide_stage_blocks);
   add("STAGES", stages(layout.format, shape));
   program.defines.push_back(target_->gate_define());
   MILLRACE_ASSIGN(const Program built, device.build(program));
@@ -91,13 +124,15 @@ Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
 // For fewer columns the instructions of one warp are faster, above all with few bytes of weights.
 std::optional<std::uint32_t> WideProducts::least_columns(const PanelFormat& format,
                                                          std::uint32_t k) const {
-  if (!kernels_.contains({format, k, wide_shapes.front()})) return std::nullopt;
+  if (!kernels_.contains({format, k, shapes_for(format).front()})) return std::nullopt;
+  if (by_rows(format) || target_->variant.wide_shape > 0) return 1;
   const bool small = format.quantized() && format.codes != Codes::bits8;
   return small ? 17 : 9;
 }
 
 // The one whose groups are done first.
-const WideShape& WideProducts::shape_for(std::uint32_t panels, std::uint32_t columns) const {
+const WideShape& WideProducts::shape_for(const PanelFormat& format, std::uint32_t panels,
+                                         std::uint32_t columns) const {
   const std::uint32_t multiprocessors = target_->device->info().compute_units;
   const auto time = [&](const WideShape& shape) {
     const std::uint32_t each = multiprocessors * shape.groups;
@@ -105,17 +140,18 @@ const WideShape& WideProducts::shape_for(std::uint32_t panels, std::uint32_t col
     const std::uint32_t last = rest > multiprocessors ? shape.shared : shape.alone;
     return count / each * shape.shared + (rest > 0 ? last : 0);
   };
-  return *std::ranges::min_element(wide_shapes, {}, time);
+  return *std::ranges::min_element(shapes_for(format), {}, time);
 }
 
 Status WideProducts::launch(const ProductCall& call, const WeightRun& run, std::uint32_t mode) {
   const Projection& matrix = call.matrix;
-  const WideShape& shape = shape_for(run.panels, call.columns);
+  const WideShape& shape = shape_for(run.format, run.panels, call.columns);
   const std::uint32_t groups = std::min(tiles(shape, run.panels, call.columns),
                                         target_->device->info().compute_units * shape.groups);
+  const std::uint32_t copying = by_rows(run.format) ? 4 : 1;  // warps
   return target_->device->launch(
       kernels_.at({run.format, round_up(matrix.columns, block_columns), shape}),
-      {.groups = {groups}, .local = {warp_items, shape.warpgroups * warpgroup_panels + 1}},
+      {.groups = {groups}, .local = {warp_items, shape.warpgroups * warpgroup_panels + copying}},
       {run.buffer, call.x.codes, call.out, matrix.bias, run.panels, call.columns, call.out_stride,
        run.first_row, mode});
 }

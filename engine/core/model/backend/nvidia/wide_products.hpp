@@ -1,10 +1,12 @@
 #pragma once
 // Products of many columns on NVIDIA GPUs of compute capability 9.0, by instructions of four warps
-// (kernels/matmul/half_wgmma.cl). They have the bits of the others (products.cpp). Thread safety:
+// (kernels/matmul/half_wgmma.cl, and rows_wgmma.cl for matrices of F16, which takes any number of
+// columns). They have the bits of the others (products.cpp). Thread safety:
 // the device's owner thread.
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -27,6 +29,10 @@ class WideProducts {
  public:
   explicit WideProducts(const Target& target);
 
+  // How many ways there are to cut products by a matrix of such a format
+  // (KernelVariant::wide_shape).
+  static std::uint32_t shapes(const PanelFormat& format);
+
   // Why they do not serve: the device lacks the instructions, or its driver gives another text than
   // was foreseen, which prepare() finds out. Empty if they do.
   const std::string& why_not() const { return why_not_; }
@@ -43,7 +49,10 @@ class WideProducts {
   // Format, padded K, and the shape.
   using Key = std::tuple<PanelFormat, std::uint32_t, WideShape>;
   Status build(const PanelLayout& layout, const WideShape& shape);
-  const WideShape& shape_for(std::uint32_t panels, std::uint32_t columns) const;
+  // Those that the variant leaves.
+  std::span<const WideShape> shapes_for(const PanelFormat& format) const;
+  const WideShape& shape_for(const PanelFormat& format, std::uint32_t panels,
+                             std::uint32_t columns) const;
 
   const Target* target_;
   std::string why_not_;

@@ -1,0 +1,163 @@
+#pragma once
+// Products by matrices of F16 on the matrix unit of NVIDIA GPUs of compute capability 9.0, which
+// reads both operands from local memory. Contract, arguments and bits: half_nvidia.cl, whose
+// instructions add the same 16 columns in the same order.
+//
+//   weight   panels whose rows stand as the unit reads them (UNIT_ROWS, layout.cl)
+//   launch   local (32, 4 * WARPGROUPS + 4), any number of groups: each computes tiles of
+//            64 * WARPGROUPS rows by TILE_COLUMNS columns, tile by tile; tiles that share weights
+//            are neighbours
+//
+// WARPGROUPS sets of four warps multiply, 64 rows each. A work-item of each of four more warps has
+// the copy unit fill stages of 64 columns of K: the panels 4p + w of warp w, and a run of the
+// columns of x, both of which stand in memory as they do in local memory. A stage has a barrier
+// that it is filled and one that it has been left. The filling runs on into the next tile.
+// Limit: many columns: the unit; few: memory.
+//
+// Defines besides those of layout.cl: WARPGROUPS, TILE_COLUMNS, STAGES, X_STRIDE, MATRIX_UNIT 1.
+#include "matmul/half_stage.h"
+#include "matmul/layout.cl"
+#include "matmul/store_tiles.cl"
+#include "matmul/wgmma.cl"
+#include "quantize/code_block.h"
+
+#ifndef WARPGROUPS
+#define WARPGROUPS 1
+#define STAGES 4
+#endif
+#ifndef X_STRIDE
+#define X_STRIDE ((K + 63) / 64 * 32)
+#endif
+
+#define STEPS ((K + 63) / 64)
+#define WARPS 4  // that copy
+#define TILE_PANELS (4 * WARPGROUPS)
+#define RUN_ROWS (TILE_COLUMNS < H_ROWS ? TILE_COLUMNS : H_ROWS)  // rows of x that stand together
+#define RUNS_OF_X (TILE_COLUMNS / RUN_ROWS)
+// In bytes, of a stage but for ROW_STEP.
+#define ROW_STEP 128  // of a row of x
+#define RUN_BYTES (RUN_ROWS * ROW_STEP)
+#define X_BYTES (TILE_COLUMNS * ROW_STEP)
+#define UNIT_BYTES (16 * ROW_STEP)  // of a panel
+#define ROWS_BYTES (TILE_PANELS * UNIT_BYTES)
+#define ROWS_AT (STAGES * X_BYTES)
+#define FILLED_AT (ROWS_AT + STAGES * ROWS_BYTES)
+#define LEFT_AFTER (8 * STAGES)  // from the barrier that a stage is filled to that it has been left
+#define LOCAL_BYTES ROWS_WGMMA_BYTES(STAGES, TILE_COLUMNS, WARPGROUPS)
+
+// The tiles of all groups.
+typedef struct {
+  uint panels, columns, column_tiles, count;
+} Tiles;
+
+// A stage, and the phase of its barriers.
+typedef struct {
+  uint stage, phase;
+} Turn;
+
+MR_GROUP_INLINE void mr_next_turn(Turn* turn) {
+  if (++turn->stage == STAGES) {
+    turn->stage = 0;
+    turn->phase ^= 1;
+  }
+}
+
+// Has the stages of all tiles of the group filled with warp w's part; one work-item does this.
+// Absent panels are the last one, and rows of x beyond the last panel of them are those of the
+// last: no output that exists depends on them.
+MR_GROUP_INLINE void mr_fill_tiles(uint memory, __global const uchar* weight,
+                                   __global const uchar* x, Tiles tiles, uint w) {
+  const uint last_panel = (tiles.columns - 1) / H_ROWS, run_bytes = w < RUNS_OF_X ? RUN_BYTES : 0;
+  Turn turn = {0, 1};
+  for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
+    const uint tile_row = tile / tiles.column_tiles;
+    const uint x_row = tile % tiles.column_tiles * TILE_COLUMNS + w * RUN_ROWS;
+    __global const uchar* run = x +
+                                (size_t)min(x_row / H_ROWS, last_panel) * (H_ROWS * X_STRIDE * 4) +
+                                x_row % H_ROWS * ROW_STEP;
+    __global const uchar* panels[WARPGROUPS];
+    MR_EACH(p, WARPGROUPS) {
+      const uint panel = tile_row * TILE_PANELS + p * WARPS + w;
+      panels[p] = weight + (size_t)min(panel, tiles.panels - 1) * PANEL_BYTES;
+    }
+    _Pragma("unroll 1") for (uint step = 0; step < STEPS; ++step) {
+      const uint filled = memory + FILLED_AT + 8 * turn.stage;
+      const uint rows = memory + ROWS_AT + turn.stage * ROWS_BYTES + w * UNIT_BYTES;
+      mr_wait_for_phase(filled + LEFT_AFTER, turn.phase);
+      mr_arrive_for_bytes(filled, WARPGROUPS * UNIT_BYTES + run_bytes);
+      MR_EACH(p, WARPGROUPS) {
+        mr_copy_bytes(rows + p * (WARPS * UNIT_BYTES), panels[p] + step * UNIT_BYTES, UNIT_BYTES,
+                      filled);
+      }
+      if (run_bytes > 0) {
+        mr_copy_bytes(memory + turn.stage * X_BYTES + w * RUN_BYTES,
+                      run + step * (H_ROWS * ROW_STEP), RUN_BYTES, filled);
+      }
+      mr_next_turn(&turn);
+    }
+  }
+}
+
+// Multiplies the stages of all tiles of the group, and stores the sums.
+MR_GROUP_INLINE void mr_multiply_tiles(uint memory, Tiles tiles, __global float* out,
+                                       __global const float* bias, uint out_stride, uint out_row,
+                                       uint mode, uint warp, uint lane) {
+  const ulong first_rows = mr_columns(memory + ROWS_AT + warp / 4 * (4 * UNIT_BYTES));
+  const ulong first_columns = mr_columns(memory);
+  Turn turn = {0, 0};
+  for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
+    float acc[TILE_SUMS];
+    MR_EACH(i, TILE_SUMS) acc[i] = 0.0f;
+    uint leaves = 0;  // the barrier of the stage before, for a lane that says so; or 0
+    _Pragma("unroll 1") for (uint step = 0; step < STEPS; ++step) {
+      const uint filled = memory + FILLED_AT + 8 * turn.stage;
+      mr_wait_for_phase(filled, turn.phase);
+      const ulong rows = first_rows + turn.stage * (ROWS_BYTES / 16);
+      const ulong columns = first_columns + turn.stage * (X_BYTES / 16);
+      MR_WGMMA_BEGIN();
+      MR_EACH(j, 2) MR_WGMMA_ROWS(acc, rows + j * 2, columns + j * 2);
+      // Half of the last step is missing where K is no multiple of 64: x has no zeros there.
+      if (K % 64 == 0 || step + 1 < STEPS) {
+        MR_EACH(j, 2) MR_WGMMA_ROWS(acc, rows + 4 + j * 2, columns + 4 + j * 2);
+      }
+      MR_WGMMA_BEGUN();
+      MR_WGMMA_WAIT_FOR_EARLIER();
+      if (leaves != 0) mr_arrive(leaves);
+      leaves = lane == 0 ? filled + LEFT_AFTER : 0;
+      mr_next_turn(&turn);
+    }
+    MR_WGMMA_WAIT(acc);
+    if (leaves != 0) mr_arrive(leaves);
+    const uint panel = tile / tiles.column_tiles * TILE_PANELS + warp;
+    if (panel < tiles.panels) {
+      mr_store_tiles(acc, TILE_COLUMNS / 8, out, bias, out_row + panel * 16 + lane / 4,
+                     tile % tiles.column_tiles * TILE_COLUMNS + 2 * (lane % 4), tiles.columns,
+                     out_stride, mode);
+    }
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(32, TILE_PANELS + WARPS, 1)))
+void matmul(__global const uchar* weight, __global const uchar* x, __global float* out,
+            __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
+            uint mode) {
+  __local __attribute__((aligned(1024))) uchar local_memory[LOCAL_BYTES];
+  const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1);
+  const uint memory = (uint)(size_t)local_memory;
+  const uint column_tiles = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  const Tiles tiles = {panels, columns, column_tiles,
+                       (panels + TILE_PANELS - 1) / TILE_PANELS * column_tiles};
+  if (warp == 0 && lane == 0) {
+    for (uint i = 0; i < STAGES; ++i) {
+      mr_barrier_init(memory + FILLED_AT + 8 * i, WARPS);
+      mr_barrier_init(memory + FILLED_AT + LEFT_AFTER + 8 * i, TILE_PANELS);
+    }
+    MR_BARRIERS_MADE();
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (warp < TILE_PANELS) {
+    mr_multiply_tiles(memory, tiles, out, bias, out_stride, out_row, mode, warp, lane);
+  } else if (lane == 0) {
+    mr_fill_tiles(memory, weight, x, tiles, warp - TILE_PANELS);
+  }
+}
