@@ -36,9 +36,9 @@
 //     CODES 4 to 6  words [K/32][lane][i], word t of row g + 8i; then the words of high bits, which
 //                   stay rows of 16; so do the words of CODES 2
 //
-//     F16           [K/64][16][8] vectors of eight columns, as the unit reads them from local memory
-//                   by itself: vector v of row r is at v ^ (r % 8), columns stay columns, and K is
-//                   padded to 64s
+//     F16           [K/64][16][8] vectors of eight columns, as the unit reads them from local
+//                   memory by itself: vector v of row r is at v ^ (r % 8), columns stay columns,
+//                   and K is padded to 64s
 //
 //   Otherwise a word of 16 rows is one vector, and each of its lanes is four neighbouring columns,
 //   the form that integer dot products take.

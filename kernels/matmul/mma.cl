@@ -20,8 +20,8 @@
 // the vector tile[AT(m, r)] of square m, in local memory: lane 4g + t gets, in word m, the halves
 // of column g in rows 2t and 2t + 1. They are operand b of a matrix whose rows are such vectors.
 //
-// mr_load_rows(a, tile, m, lane): the words of a of vectors m and m + 1 of 16 rows of eight vectors;
-// vector m of row r stands at tile[r * 8 + (m ^ (r % 8))].
+// mr_load_rows(a, tile, m, lane): the words of a of vectors m and m + 1 of 16 rows of eight
+// vectors; vector m of row r stands at tile[r * 8 + (m ^ (r % 8))].
 //
 // mr_copy16(to, from): begins to copy four words from global to local memory.
 // mr_copy16_if(exists, to, from) writes zeros, and reads nothing, where nothing exists.

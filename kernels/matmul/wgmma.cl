@@ -1,14 +1,16 @@
 #pragma once
 // What kernels of NVIDIA GPUs of compute capability 9.0 need besides mma.cl: products of a group of
-// four warps, which read one operand or both from local memory, and copies that arrive at a barrier.
+// four warps, which read one operand or both from local memory, and copies that arrive at a
+// barrier.
 //
 // OpenCL programs are built for sm_90, which lacks the products: an instruction that only sm_90a
 // has is a comment of the assembler that begins with "//@90a ". The driver fills in its operands,
 // and engine/core/device/completed_text.hpp takes the mark away and builds the text again.
 //
-// MR_WGMMA(sums, a, columns), MR_WGMMA_ROWS(sums, rows, columns): sums += a x columns for 64 rows and TILE_COLUMNS columns of 16
-// halves, like mr_mma_halves (mma.cl) for each warp's 16 rows and each 8 columns: sums[4n + i] is
-// element i of tile n. It only begins; operands and sums are the unit's until MR_WGMMA_WAIT.
+// MR_WGMMA(sums, a, columns), MR_WGMMA_ROWS(sums, rows, columns): sums += a x columns for 64 rows
+// and TILE_COLUMNS columns of 16 halves, like mr_mma_halves (mma.cl) for each warp's 16 rows and
+// each 8 columns: sums[4n + i] is element i of tile n. They only begin; operands and sums are the
+// unit's until MR_WGMMA_WAIT.
 // `columns` describes (mr_columns) a place in rows of 64 halves, one for each column: 128 bytes,
 // in which vector m of column c stands at m ^ (c % 8), from a multiple of 1024 bytes on; 16 halves
 // further is 2 more. `rows` describes the same of the 64 rows.
@@ -41,8 +43,8 @@
              ", " MR_TEN(11)
 #define MR_TEXT_128 MR_TEXT_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 
-// The names of the sums, their operands, and the numbers of the operands that follow them, which are
-// four registers and a place, or two places.
+// The names of the sums, their operands, and the numbers of the operands that follow them, which
+// are four registers and a place, or two places.
 #if TILE_COLUMNS == 8
 #define MR_SUMS_TEXT MR_TEXT_4
 #define MR_SUMS_OPERANDS(s) MR_SUMS_4(s, 0)
