@@ -48,7 +48,7 @@ Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
     std::uint64_t offset = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       for (const ExpertPart& part : parts) {
-        uploads.add(part.of(first + i), buffer, offset);
+        uploads.add(part.of(first + i), format, buffer, offset);
         offset += part.panels() * panel_bytes;
       }
     }

@@ -186,13 +186,12 @@ class PanelPipeline {
     }
     const auto checked = Clock::now();
     reading += checked - start;
-    const PanelFormat format = format_of(read[0].type);
     for (std::uint32_t i = 0; i < piece.panels; ++i) {
       const auto panel = to.subspan(i * matrix.panel_bytes, matrix.panel_bytes);
       if (read.size() == 1) {
-        backend_.pack(format, read[0], i, panel, matrix.sources[0].factor);
+        backend_.pack(matrix.format, read[0], i, panel, matrix.sources[0].factor);
       } else {
-        backend_.pack_pair(format, half_of(read[0], i, matrix.sources[0].factor),
+        backend_.pack_pair(matrix.format, half_of(read[0], i, matrix.sources[0].factor),
                            half_of(read[1], i, matrix.sources[1].factor), panel);
       }
     }
@@ -274,21 +273,21 @@ WeightUploads::WeightUploads(const Backend& backend, const GgufFile& file, bool 
       file_(&file),
       in_place_(!staged && backend.target().device->has_addresses()) {}
 
-void WeightUploads::add(const PanelSource& source, const Buffer& to, std::uint64_t offset) {
-  add({source}, round_up(source.rows, panel_rows) / panel_rows, to, offset);
+void WeightUploads::add(const PanelSource& source, const PanelFormat& format, const Buffer& to,
+                        std::uint64_t offset) {
+  add({source}, round_up(source.rows, panel_rows) / panel_rows, format, to, offset);
 }
 
 void WeightUploads::add_pair(const PanelSource& gate, const PanelSource& up, std::uint32_t panels,
-                             const Buffer& to, std::uint64_t offset) {
-  add({gate, up}, panels, to, offset);
+                             const PanelFormat& format, const Buffer& to, std::uint64_t offset) {
+  add({gate, up}, panels, format, to, offset);
 }
 
-void WeightUploads::add(std::vector<PanelSource> sources, std::uint32_t panels, const Buffer& to,
-                        std::uint64_t offset) {
-  const Tensor& tensor = *sources[0].tensor;
-  const std::uint64_t panel_bytes =
-      backend_->panel_bytes(format_of(tensor.type), static_cast<std::uint32_t>(tensor.shape[0]));
-  matrices_.push_back({std::move(sources), panels, to.share(), offset, panel_bytes});
+void WeightUploads::add(std::vector<PanelSource> sources, std::uint32_t panels,
+                        const PanelFormat& format, const Buffer& to, std::uint64_t offset) {
+  const auto columns = static_cast<std::uint32_t>(sources[0].tensor->shape[0]);
+  const std::uint64_t panel_bytes = backend_->panel_bytes(format, columns);
+  matrices_.push_back({std::move(sources), panels, format, to.share(), offset, panel_bytes});
 }
 
 Result<UploadTimes> WeightUploads::run() {

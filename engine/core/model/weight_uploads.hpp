@@ -51,12 +51,14 @@ class WeightUploads {
   // `staged` forces pinned memory also where it is not needed, for tests.
   WeightUploads(const Backend& backend, const GgufFile& file, bool staged = false);
 
-  // Remembers to fill panels of `to` from byte `offset` on. Nothing is read yet.
-  void add(const PanelSource& source, const Buffer& to, std::uint64_t offset);
+  // Remembers to fill panels of `to` of a format (Backend::stored_format) from byte `offset` on.
+  // Nothing is read yet.
+  void add(const PanelSource& source, const PanelFormat& format, const Buffer& to,
+           std::uint64_t offset);
   // The same for so many panels of a gate and an up of one type (Backend::pack_pair), which are
   // read as one: panels follow the gate's place in the file.
   void add_pair(const PanelSource& gate, const PanelSource& up, std::uint32_t panels,
-                const Buffer& to, std::uint64_t offset);
+                const PanelFormat& format, const Buffer& to, std::uint64_t offset);
   // Fills all that was added; then nothing remains.
   Result<UploadTimes> run();
 
@@ -65,6 +67,7 @@ class WeightUploads {
   struct Matrix {
     std::vector<PanelSource> sources;  // one, or a gate and an up
     std::uint32_t panels = 0;
+    PanelFormat format;
     Buffer to;
     std::uint64_t offset = 0;
     std::uint64_t panel_bytes = 0;
@@ -73,8 +76,8 @@ class WeightUploads {
     std::uint32_t rows() const { return panel_rows / static_cast<std::uint32_t>(sources.size()); }
   };
 
-  void add(std::vector<PanelSource> sources, std::uint32_t panels, const Buffer& to,
-           std::uint64_t offset);
+  void add(std::vector<PanelSource> sources, std::uint32_t panels, const PanelFormat& format,
+           const Buffer& to, std::uint64_t offset);
 
   const Backend* backend_;
   const GgufFile* file_;

@@ -73,9 +73,9 @@ Result<Buffer> allocate(const Backend& backend, const Run& run, std::uint32_t co
   std::uint64_t offset = 0;
   for (const Piece& piece : run.pieces) {
     if (piece.up) {
-      uploads.add_pair(piece.part, *piece.up, piece.panels, buffer, offset);
+      uploads.add_pair(piece.part, *piece.up, piece.panels, run.format, buffer, offset);
     } else {
-      uploads.add(piece.part, buffer, offset);
+      uploads.add(piece.part, run.format, buffer, offset);
     }
     offset += bytes * piece.panels;
   }

@@ -48,8 +48,11 @@ class PanelReader {
     switch (format_.codes) {
       case Codes::f32:
         return at<float>(panel_, plain);
-      case Codes::f16:
-        return half_to_float(at<std::uint16_t>(panel_, plain));
+      case Codes::f16: {
+        // With lanes, vectors of eight columns, exchanged by the row within 64 columns.
+        const std::size_t vector = (k / 64 * 16 + row) * 8 + (k % 64 / 8 ^ row % 8);
+        return half_to_float(at<std::uint16_t>(panel_, lanes_ ? vector * 8 + k % 8 : plain));
+      }
       case Codes::bf16:
         return bfloat16_to_float(at<std::uint16_t>(panel_, plain));
       default:

@@ -199,8 +199,8 @@ TEST_P(WeightUploadsTest, EveryPanelOfAPairIsAsItWouldBePackedAlone) {
   // In two parts, as those of two buffers.
   constexpr std::uint32_t first = 400, first_panels = first / 8;
   uploads.add_pair({tensor, first, rows - first}, {tensor, 1900 + first, rows - first},
-                   panels - first_panels, out, before + first_panels * bytes);
-  uploads.add_pair({tensor, 0, first}, {tensor, 1900, first}, first_panels, out, before);
+                   panels - first_panels, format, out, before + first_panels * bytes);
+  uploads.add_pair({tensor, 0, first}, {tensor, 1900, first}, first_panels, format, out, before);
   EXPECT_EQ(must(uploads.run()).bytes, panels * bytes);
   auto got = testing::download<std::uint8_t>(*device_, out, out.size_bytes());
   got.erase(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(before));
@@ -295,7 +295,7 @@ TEST(WeightUploadsErrors, AWriteThatFailsEndsTheLoad) {
   const Tensor* const tensor = must(file.tensor("late.weight"));
   const Buffer small = must(device->allocate(64, "a small buffer"));
   WeightUploads uploads(*backend, file, true);
-  uploads.add({tensor, 0, 5000}, small, 0);
+  uploads.add({tensor, 0, 5000}, format_of(tensor->type), small, 0);
   const auto done = uploads.run();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Code::device_error);
