@@ -124,7 +124,7 @@ def test_refused_messages_of_engines(broker, context, stale):
     assert kind == "committed" and body["stale"] == [stale]
     engine.say("release", leases=[stale])
     engine.say("partials", entries=[{"lease": stale, "text": "x"}])
-    kind, _ = engine.ask("heartbeat", leases=list(range(1, 2_100)))
+    kind, _ = engine.ask("heartbeat", leases=list(range(1, 4_200)))
     assert kind == "refused"
     assert stopped(broker) == before
 
