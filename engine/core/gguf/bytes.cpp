@@ -71,11 +71,11 @@ Result<std::unique_ptr<Bytes>> map_file(const std::string& path) {
 void will_read(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t begin = address / page * page;
+  // From the beginning of the first byte's page.
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(bytes.data()) % page;
+  auto* const begin = const_cast<std::byte*>(bytes.data()) - before;
   // A failure changes nothing but the time.
-  static_cast<void>(
-      ::madvise(reinterpret_cast<void*>(begin), address - begin + bytes.size(), MADV_WILLNEED));
+  static_cast<void>(::madvise(begin, before + bytes.size(), MADV_WILLNEED));
 }
 
 std::unique_ptr<Bytes> bytes_of(std::vector<std::byte> content) {

@@ -55,7 +55,7 @@ void plan_runs(const Backend& backend, const Piece& all, bool exact, std::uint32
     const std::uint32_t rows = all.up ? panel_rows / 2 : panel_rows;
     Piece piece{from_panel(all.part, at, take, rows), {}, take};
     if (all.up) piece.up = from_panel(*all.up, at, take, rows);
-    run.pieces.push_back(std::move(piece));
+    run.pieces.push_back(piece);
     run.panels += take;
     at += take;
   }
