@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/kernel/random_halves.hpp"
 #include "bench/must.hpp"
 #include "engine/core/device/device.hpp"
 #include "engine/core/model/operations.hpp"
@@ -48,18 +49,6 @@ ModelSpec layer_of(const Flags& flags) {
   spec.vocabulary = 1;
   spec.norm_epsilon = 1e-5f;
   return spec;
-}
-
-std::vector<std::byte> random_halves(std::size_t bytes) {
-  std::vector<std::byte> out(bytes);
-  std::uint32_t state = 1;
-  for (std::size_t i = 0; i + 1 < bytes; i += 2) {  // below 1, wherever a kernel reads a scale
-    state = state * 1664525 + 1013904223;
-    const std::uint32_t half = 0x2000 | (state >> 16 & 0x8bff);
-    out[i] = static_cast<std::byte>(half & 0xff);
-    out[i + 1] = static_cast<std::byte>(half >> 8);
-  }
-  return out;
 }
 
 // A layer's memory for so many rows.

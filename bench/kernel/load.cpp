@@ -3,22 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench/kernel/random_halves.hpp"
 #include "engine/core/kv/policy.hpp"
 
 namespace millrace::engine {
 namespace {
-
-std::vector<std::byte> random_halves(std::size_t bytes) {
-  std::vector<std::byte> out(bytes);
-  std::uint32_t state = 1;
-  for (std::size_t i = 0; i < bytes; i += 2) {  // below 1, wherever a kernel reads it as a scale
-    state = state * 1664525 + 1013904223;
-    const std::uint32_t half = 0x2000 | (state >> 16 & 0x0bff);
-    out[i] = static_cast<std::byte>(half & 0xff);
-    if (i + 1 < bytes) out[i + 1] = static_cast<std::byte>(half >> 8);
-  }
-  return out;
-}
 
 ModelSpec spec_of(const HeadCounts& heads) {
   ModelSpec spec;

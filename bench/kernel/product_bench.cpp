@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/kernel/random_halves.hpp"
 #include "bench/must.hpp"
 #include "engine/core/device/device.hpp"
 #include "engine/core/model/operations.hpp"
@@ -33,17 +34,6 @@ struct Flags {
   std::vector<std::uint32_t> columns{1, 8, 16, 32, 64, 128, 256, 512, 1024};
   std::vector<std::uint32_t> forms{0};
 };
-
-std::vector<std::byte> random_halves(std::size_t bytes, std::uint32_t state) {
-  std::vector<std::byte> out(bytes);
-  for (std::size_t i = 0; i + 1 < bytes; i += 2) {  // below 1, wherever a kernel reads a scale
-    state = state * 1664525 + 1013904223;
-    const std::uint32_t half = 0x2000 | (state >> 16 & 0x8bff);
-    out[i] = static_cast<std::byte>(half & 0xff);
-    out[i + 1] = static_cast<std::byte>(half >> 8);
-  }
-  return out;
-}
 
 ModelSpec any_model() {
   ModelSpec spec;

@@ -25,6 +25,7 @@
 #include "matmul/panel_stages.cl"
 #include "matmul/store_tiles.cl"
 #include "matmul/wgmma.cl"
+#include "matmul/wgmma_tiles.cl"
 #include "quantize/code_block.h"
 
 #ifndef WARPGROUPS
@@ -45,11 +46,6 @@
 #define BARRIERS_AT (PANELS_AT + STAGES * TILE_PANELS * PANEL_STAGE_BYTES)
 #define LOCAL_BYTES WGMMA_BYTES(STAGES, TILE_COLUMNS, TILE_PANELS, PANEL_STAGE)
 #define LEFT_AT (BARRIERS_AT + 8 * STAGES)  // after the barriers of what has arrived
-
-// The tiles of a group.
-typedef struct {
-  uint panels, columns, column_tiles, count;
-} Tiles;
 
 // Copies the columns of all tiles of the group; one work-item does this. Rows of x beyond the last
 // panel of them are those of the last: no output that exists depends on them.
@@ -171,9 +167,7 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   __local __attribute__((aligned(1024))) uchar local_memory[LOCAL_BYTES];
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1);
   const uint memory = (uint)(size_t)local_memory;
-  const uint column_tiles = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-  const Tiles tiles = {panels, columns, column_tiles,
-                       (panels + TILE_PANELS - 1) / TILE_PANELS * column_tiles};
+  const Tiles tiles = mr_tiles(panels, columns, TILE_PANELS, TILE_COLUMNS);
   if (warp == 0 && lane == 0) {
     for (uint i = 0; i < STAGES; ++i) {
       mr_barrier_init(memory + BARRIERS_AT + 8 * i, 1);
@@ -206,7 +200,7 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   mr_wait_for_panel();
   mr_operands(a[0], own.stage, mr_panel_of(&own, (uint)get_group_id(0)), 0, lane);
   for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
-    const uint number = tile / column_tiles * TILE_PANELS + warp;
+    const uint number = tile / tiles.column_tiles * TILE_PANELS + warp;
     __global const uchar* panel = mr_panel_of(&own, tile);
     __global const uchar* next_panel = mr_panel_of(&own, tile + (uint)get_num_groups(0));
     float acc[TILE_SUMS];
@@ -217,7 +211,7 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
     MR_WGMMA_WAIT(acc);
     if (number < panels) {
       mr_store_tiles(acc, TILE_COLUMNS / 8, out, bias, out_row + number * 16 + lane / 4,
-                     tile % column_tiles * TILE_COLUMNS + 2 * (lane % 4), columns, out_stride,
+                     tile % tiles.column_tiles * TILE_COLUMNS + 2 * (lane % 4), columns, out_stride,
                      mode);
     }
   }

@@ -19,6 +19,7 @@
 #include "matmul/layout.cl"
 #include "matmul/store_tiles.cl"
 #include "matmul/wgmma.cl"
+#include "matmul/wgmma_tiles.cl"
 #include "quantize/code_block.h"
 
 #ifndef WARPGROUPS
@@ -44,11 +45,6 @@
 #define FILLED_AT (ROWS_AT + STAGES * ROWS_BYTES)
 #define LEFT_AFTER (8 * STAGES)  // from the barrier that a stage is filled to that it has been left
 #define LOCAL_BYTES ROWS_WGMMA_BYTES(STAGES, TILE_COLUMNS, WARPGROUPS)
-
-// The tiles of all groups.
-typedef struct {
-  uint panels, columns, column_tiles, count;
-} Tiles;
 
 // A stage, and the phase of its barriers.
 typedef struct {
@@ -144,9 +140,7 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   __local __attribute__((aligned(1024))) uchar local_memory[LOCAL_BYTES];
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1);
   const uint memory = (uint)(size_t)local_memory;
-  const uint column_tiles = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-  const Tiles tiles = {panels, columns, column_tiles,
-                       (panels + TILE_PANELS - 1) / TILE_PANELS * column_tiles};
+  const Tiles tiles = mr_tiles(panels, columns, TILE_PANELS, TILE_COLUMNS);
   if (warp == 0 && lane == 0) {
     for (uint i = 0; i < STAGES; ++i) {
       mr_barrier_init(memory + FILLED_AT + 8 * i, WARPS);
