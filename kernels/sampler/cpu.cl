@@ -183,7 +183,7 @@ uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n) {
 
 #define TOP_LANES (8 * LANES)  // tokens that are skipped at a time
 void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
-                 __global float* values) {
+                 __global float* values, __global ulong* bins) {
   uint count = 0;
   for (uint base = 0; base < vocab; base += TOP_LANES) {
     const uint end = min(base + TOP_LANES, vocab);

@@ -11,6 +11,26 @@
 // stands for no token.
 ulong sampler_rank(float logit, uint id) { return (ulong)sampler_key(logit) << 32 | ~id; }
 
+#if ROW_ITEMS > 1
+// Lists the tokens of at least this rank in any order, up to SAMPLER_BINS of them, and returns
+// their number.
+uint sampler_group_list(__global const float* row, uint vocab, ulong least,
+                        __global ulong* list GROUP_PARAMETER) {
+  volatile __local uint* const count = (volatile __local uint*)space;
+  GROUP_SYNC();
+  if (ROW_ITEM == 0) *count = 0;
+  GROUP_SYNC();
+  for (EACH_ID(id)) {
+    const ulong rank = sampler_rank(row[id], id);
+    if (rank < least) continue;
+    const uint at = atomic_inc(count);
+    if (at < SAMPLER_BINS) list[at] = rank;
+  }
+  GROUP_SYNC();
+  return *count;
+}
+#endif
+
 scan_t sampler_scan(__global const float* row, uint vocab GROUP_PARAMETER) {
   ulong best = 0, bad = 0;
   for (EACH_ID(id)) {
@@ -80,8 +100,16 @@ uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n GROUP_
   return found == 0 ? vocab : found;
 }
 
-void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
-                 __global float* values GROUP_PARAMETER) {
+void sampler_put(uint at, ulong rank, __global const float* row, uint vocab, __global uint* ids,
+                 __global float* values) {
+  const uint id = min(~(uint)rank, vocab - 1);
+  ids[at] = id;
+  values[at] = row[id];
+}
+
+// One pass for each token of the list.
+void sampler_top_by_passes(__global const float* row, uint vocab, uint n, __global uint* ids,
+                           __global float* values GROUP_PARAMETER) {
   ulong last = ~0ul;
   for (uint i = 0; i < n; ++i) {
     ulong next = 0;
@@ -90,13 +118,32 @@ void sampler_top(__global const float* row, uint vocab, uint n, __global uint* i
       if (rank < last) next = max(next, rank);
     }
     last = sampler_group_max(next GROUP);
-    const uint id = min(~(uint)last, vocab - 1);
-    if (ROW_ITEM == 0) {
-      ids[i] = id;
-      values[i] = row[id];
-    }
+    if (ROW_ITEM == 0) sampler_put(i, last, row, vocab, ids, values);
   }
   GROUP_SYNC();
+}
+
+// A group needs two passes: n work-items have a token of at least the n-th largest of their best
+// ones, so all of the list are among the tokens from there on. These are few, unless the best ones
+// crowd in the shares of a few work-items.
+void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
+                 __global float* values, __global ulong* bins GROUP_PARAMETER) {
+#if ROW_ITEMS > 1
+  ulong best = 0;
+  for (EACH_ID(id)) best = max(best, sampler_rank(row[id], id));
+  const ulong least = sampler_group_nth(best, n GROUP);
+  const uint found = least > 0 ? sampler_group_list(row, vocab, least, bins GROUP) : ~0u;
+  if (found <= SAMPLER_BINS) {
+    for (uint i = ROW_ITEM; i < found; i += ROW_ITEMS) {
+      uint before = 0;
+      for (uint j = 0; j < found; ++j) before += bins[j] > bins[i] ? 1u : 0u;
+      if (before < n) sampler_put(before, bins[i], row, vocab, ids, values);
+    }
+    GROUP_SYNC();
+    return;
+  }
+#endif
+  sampler_top_by_passes(row, vocab, n, ids, values GROUP);
 }
 
 uint sampler_noisy_argmax(__global const float* row, uint vocab, filter_t f, uint position,

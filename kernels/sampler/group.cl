@@ -41,6 +41,17 @@ ulong sampler_group_before(ulong value, __local ulong* space) {
   return sum;
 }
 
+// Returns the n-th largest value, n >= 1, or 0 where there are fewer work-items. Values other than
+// 0 must differ.
+ulong sampler_group_nth(ulong value, uint n, __local ulong* space) {
+  barrier(CLK_LOCAL_MEM_FENCE);
+  space[ROW_ITEM] = value;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  uint larger = 0;
+  for (uint i = 0; i < ROW_ITEMS; ++i) larger += space[i] > value ? 1u : 0u;
+  return sampler_group_max(larger + 1 == n ? value : 0, space);
+}
+
 // Adds to a 64-bit number to which other work-items add at the same time. It is an integer, so the
 // order changes nothing. OpenCL 1.2 has atomic operations on 32 bits only.
 void sampler_group_add(__global ulong* to, ulong value) {

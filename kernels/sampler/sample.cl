@@ -142,11 +142,11 @@ float sampler_logprob(filter_t f, float log_sum, float logit, uint id) {
 
 // Returns the logprob of one token under f, and writes those of the top list and of listed tokens.
 float sampler_logprobs(__global const float* row, uint vocab, filter_t f, uint id, asked_t a,
-                       uint* stages GROUP_PARAMETER) {
+                       __global ulong* bins, uint* stages GROUP_PARAMETER) {
   const float log_sum = sampler_log_sum(sampler_mass(row, vocab, f GROUP));
   *stages |= STAGE_SUM;
   if (a.top > 0) {
-    sampler_top(row, vocab, a.top, a.top_ids, a.top_values GROUP);
+    sampler_top(row, vocab, a.top, a.top_ids, a.top_values, bins GROUP);
     for (uint i = ROW_ITEM; i < a.top; i += ROW_ITEMS)
       a.top_values[i] = sampler_logprob(f, log_sum, a.top_values[i], a.top_ids[i]);
     *stages |= STAGE_TOP;
@@ -217,6 +217,7 @@ void sample(__global float* logits, uint stride, uint vocab, __global const Task
   __global const TaskRecord* task = tasks + index;
   const uint flags = task->flags;
   __global ResultRecord* result = (__global ResultRecord*)out + index;
+  __global ulong* own = bins + (ulong)index * SAMPLER_BINS;
   const asked_t asked = sampler_asked(task, lists, out, top_at, top_count);
   uint stages = 0;
 
@@ -230,7 +231,8 @@ void sample(__global float* logits, uint stride, uint vocab, __global const Task
   }
   const filter_t model = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_DRAW)) {
-    const float scored = sampler_logprobs(row, vocab, model, task->target, asked, &stages GROUP);
+    const float scored =
+        sampler_logprobs(row, vocab, model, task->target, asked, own, &stages GROUP);
     sampler_result(result, task->target, 0, scored, stages);
     return;
   }
@@ -240,7 +242,7 @@ void sample(__global float* logits, uint stride, uint vocab, __global const Task
   float log_sum = 0.0f;  // of a forced token: its logprob
   if (raw) {
     const uint known = forced ? task->target : vocab;
-    log_sum = sampler_logprobs(row, vocab, model, known, asked, &stages GROUP);
+    log_sum = sampler_logprobs(row, vocab, model, known, asked, own, &stages GROUP);
   }
 
   editor_t editor = {row, 0, 0, 0};
@@ -258,7 +260,7 @@ void sample(__global float* logits, uint stride, uint vocab, __global const Task
   filter_t f = sampler_everyone(s.max, 1.0f, vocab);
   if (!(flags & TASK_GREEDY)) {
     f.inverse = task->inverse_temperature;
-    f = sampler_filter(row, vocab, f, task, bins + (ulong)index * SAMPLER_BINS, &stages GROUP);
+    f = sampler_filter(row, vocab, f, task, own, &stages GROUP);
     id = sampler_noisy_argmax(row, vocab, f, task->position, task->sample,
                               sampler_seed(task) GROUP);
     stages |= STAGE_NOISE;
@@ -268,7 +270,7 @@ void sample(__global float* logits, uint stride, uint vocab, __global const Task
   if (raw) {
     logprob = forced ? log_sum : sampler_y(model, sampler_unedited(&editor, id)) - log_sum;
   } else if (flags & TASK_LOGPROB) {
-    logprob = sampler_logprobs(row, vocab, f, id, asked, &stages GROUP);
+    logprob = sampler_logprobs(row, vocab, f, id, asked, own, &stages GROUP);
   }
   sampler_result(result, id, 0, logprob, stages);
 }

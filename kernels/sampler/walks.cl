@@ -22,9 +22,9 @@ void sampler_histogram(__global const float* row, uint vocab, filter_t f, uint p
 // Returns one past the id of the n-th token (n >= 1) with exactly this key.
 uint sampler_nth(__global const float* row, uint vocab, uint key, ulong n GROUP_PARAMETER);
 
-// Writes the n first tokens of the order, and their logits.
+// Writes the n first tokens of the order, and their logits. `bins` is working space.
 void sampler_top(__global const float* row, uint vocab, uint n, __global uint* ids,
-                 __global float* values GROUP_PARAMETER);
+                 __global float* values, __global ulong* bins GROUP_PARAMETER);
 
 // Returns the survivor with the largest y + noise. The noise of token t comes from word (t / 16)
 // mod 4 of the Philox block of counter t / 64 * 16 + t mod 16.

@@ -19,9 +19,10 @@ constexpr std::uint32_t task_size = sizeof(TaskRecord) / 4, result_size = sizeof
 
 // The default number of work-items that share a row. It is one where all groups are single
 // work-items, and on any CPU, whose cores share the rows, because PoCL's compiler takes long over
-// the barriers that more would need.
+// the barriers that more would need. NVIDIA's GPUs need many to read a row as fast as it comes.
 std::uint32_t usual_row_items(const Device& device) {
-  return device.row_items() == 1 || device.info().type == DeviceType::cpu ? 1 : 128;
+  if (device.row_items() == 1 || device.info().type == DeviceType::cpu) return 1;
+  return device.info().compute_capability > 0 ? 512 : 128;
 }
 
 ProgramSpec program_for(const Device& device, std::uint32_t row_items) {

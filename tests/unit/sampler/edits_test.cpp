@@ -186,7 +186,7 @@ TEST_P(EditedRows, AGroupGivesTheBitsOfOneWorkItem) {
     if (i % 7 == 3) tasks.back().forced = 200 + i % 11;
   }
   std::vector<Outcome> alone;
-  for (const std::uint32_t items : {1u, 32u, 128u}) {
+  for (const std::uint32_t items : {1u, 32u, 128u, 512u}) {
     row_items_ = items;
     sampler_.reset();
     const std::vector<Outcome> got = run(rows, tasks);
@@ -198,6 +198,35 @@ TEST_P(EditedRows, AGroupGivesTheBitsOfOneWorkItem) {
         EXPECT_EQ(got[i].id, tasks[i].forced.value_or(reference::draw(rows[i], tasks[i]))) << name;
       }
     }
+  }
+}
+
+// The likeliest tokens are among those of at least some rank, which a group lists. In the second
+// row the likeliest of all stand in the shares of four work-items, so that the list does not hold
+// them; the third has fewer tokens that may be drawn than are asked for.
+TEST_P(EditedRows, AGroupFindsTheLikeliestWhereverTheyStand) {
+  if (device_->family() == Family::cpu || device_->info().type == DeviceType::cpu) {
+    GTEST_SKIP() << "the device is not a GPU: a CPU's compiler does not end over these barriers";
+  }
+  constexpr std::uint32_t vocabulary = 3000, items = 32;
+  std::vector<std::vector<float>> rows(3, random_logits(5, vocabulary, 1.0f));
+  for (std::uint32_t id = 0; id < vocabulary; ++id) {
+    if (id % items < 4) rows[1][id] += 100.0f;
+    if (id % 1000 != 7) rows[2][id] = -infinity;
+  }
+  row_items_ = items;
+  std::vector<SampleTask> tasks(rows.size(), greedy());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    tasks[i].slot = static_cast<std::uint32_t>(i);
+    tasks[i].logprob = true;
+    tasks[i].top = 5;
+  }
+  const std::vector<Outcome> got = run(rows, tasks);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Tokens order(vocabulary);
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::stable_sort(order, [&](TokenId a, TokenId b) { return rows[i][a] > rows[i][b]; });
+    EXPECT_EQ(got[i].top_ids, Tokens(order.begin(), order.begin() + 5)) << "row " << i;
   }
 }
 
