@@ -14,11 +14,11 @@
 #include "engine/core/device/program_builds.hpp"
 #include "engine/core/device/select.hpp"
 #include "engine/core/device/variant.hpp"
+#include "engine/core/device/waiter.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
-
 namespace {
 
 struct ReleaseQueue {
@@ -67,6 +67,7 @@ struct Device::State {
   std::optional<ProgramBuilds> builds;
   bool announcing = false;
   std::uint32_t helpers = 0;  // most
+  Waiter waiter;
 
   // Frees the staged writes that the device has done. The queue is in order, so the oldest is
   // first.
@@ -112,6 +113,7 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   }
   if (options.compute_units != 0) state->info.compute_units = options.compute_units;
   state->profile = options.profile;
+  state->waiter = Waiter(state->info.compute_capability > 0);
   state->cores = cores;
   state->cache = cache_for(state->info, options.cache_dir);
   const Device* const other = options.shares_context_with;
@@ -355,8 +357,7 @@ Result<DeviceEvent> Device::enqueue_write(const Buffer& to, std::uint64_t offset
 }
 
 Status Device::wait(const DeviceEvent& event) {
-  cl_event handle = event.handle();
-  return check_opencl(clWaitForEvents(1, &handle), "clWaitForEvents", "a command's end");
+  return state_->waiter.wait(event);
 }
 
 Status Device::flush() {
