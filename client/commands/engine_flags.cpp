@@ -33,6 +33,7 @@ std::map<std::string, std::string> EngineChoice::settings() const {
   std::map<std::string, std::string> out = {
       {"--device", flags.device}, {"--kv", kv}, {"--math", flags.math}};
   if (!flags.devices.empty()) out["--devices"] = flags.devices;
+  if (!flags.pipeline.empty()) out["--pipeline"] = flags.pipeline;
   if (!flags.model_name.empty()) out["--model-name"] = flags.model_name;
   return out;
 }

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "engine/core/device/device.hpp"
-#include "engine/core/device_runner.hpp"
+#include "engine/core/device_pages.hpp"
 #include "engine/core/engine_choices.hpp"
+#include "engine/core/engine_devices.hpp"
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/hub/open_model.hpp"
 #include "engine/core/kv/choose.hpp"
@@ -37,37 +38,6 @@ namespace {
 // positions; more rows would only cost memory.
 constexpr std::uint32_t most_outputs = 128;
 
-class DevicePages final : public PageTransport {
- public:
-  DevicePages(Device& device, Model& model) : device_(&device), model_(&model) {}
-
-  Result<std::vector<DeviceEvent>> read_pages(std::span<const PageId> pages,
-                                              std::span<char> into) override {
-    return model_->cache().read_pages(*device_, pages, std::as_writable_bytes(into));
-  }
-  Result<std::vector<DeviceEvent>> write_pages(std::span<const PageId> pages,
-                                               std::span<const char> bytes) override {
-    return model_->cache().write_pages(*device_, pages, std::as_bytes(bytes));
-  }
-  Result<std::vector<DeviceEvent>> read_state(PageId state, std::span<char> into) override {
-    return model_->cache().read_state(*device_, state, std::as_writable_bytes(into));
-  }
-  Result<std::vector<DeviceEvent>> write_state(PageId state, std::span<const char> bytes) override {
-    return model_->cache().write_state(*device_, state, std::as_bytes(bytes));
-  }
-  Status wait(std::span<const DeviceEvent> events) override {
-    Status status;
-    for (const DeviceEvent& event : events) {
-      if (Status waited = device_->wait(event); !waited) status = std::move(waited);
-    }
-    return status;
-  }
-
- private:
-  Device* device_;
-  Model* model_;
-};
-
 // What the host keeps of a model file, which is closed after loading.
 struct HostModel {
   Tokenizer tokenizer;
@@ -89,10 +59,10 @@ Result<HostModel> load_host(const Metadata& metadata) {
 
 // The memory of the KV cache before the model is loaded, to choose a policy by: as if weights took
 // as much as their file.
-std::uint64_t expected_kv_bytes(const DeviceInfo& device, const GgufFile& file) {
+std::uint64_t expected_kv_bytes(const EngineDevices& devices, const GgufFile& file) {
   std::uint64_t bytes = 0;
   for (const auto& part : file.parts()) bytes += part->view().size();
-  return left_for_cache(device, bytes);
+  return devices.size() * left_for_cache(devices[0]->info(), bytes / devices.size());
 }
 
 // Returns the policy that `auto` chooses, or else the policy as it is given.
@@ -165,16 +135,17 @@ std::string job_fingerprint(const ModelInfo& m, std::uint64_t pool) {
 
 class ModelEngine final : public Engine {
  public:
-  ModelEngine(std::unique_ptr<Device> device, HostModel host, std::unique_ptr<Model> model,
-              std::unique_ptr<Sampler> sampler, std::unique_ptr<DiskTier> disk,
-              const std::string& kv_policy, const EngineOptions& options)
-      : device_(std::move(device)),
+  ModelEngine(EngineDevices devices, HostModel host, std::unique_ptr<Model> model,
+              std::unique_ptr<Sampler> sampler, std::unique_ptr<StepRunner> runner,
+              std::unique_ptr<DiskTier> disk, const std::string& kv_policy,
+              const EngineOptions& options)
+      : devices_(std::move(devices)),
         host_(std::move(host)),
         model_(std::move(model)),
         sampler_(std::move(sampler)),
-        runner_(*device_, *model_, *sampler_),
+        runner_(std::move(runner)),
         pools_(model_->info().page_tokens, model_->info().pools, row_tokens(options)),
-        transport_(*device_, *model_) {
+        transport_(*model_) {
     const ModelInfo& m = model_->info();
     if (disk)
       disk_pages_ =
@@ -190,6 +161,7 @@ class ModelEngine final : public Engine {
                      m.context_tokens};
     profile.label = utf8_replace_invalid(m.name);
     profile.layer_path = m.layer_path.text();
+    if (devices_.size() > 1) profile.layer_path += "; " + layers_text(devices_, m.stages);
     profile.kv_memory = m.kv_memory;
     profile.kv_policies = kv_names(kv_policy, m);
     if (host_.suggested_sampling) {
@@ -201,8 +173,8 @@ class ModelEngine final : public Engine {
     }
     info_.architecture = m.architecture;
     info_.program = m.program;
-    info_.device_name = device_->info().name;
-    info_.driver = device_->info().driver;
+    info_.device_name = devices_[0]->info().name;
+    info_.driver = devices_[0]->info().driver;
     info_.vocabulary = host_.tokenizer.vocabulary_size();
     info_.kv_pool_tokens = pools_.most_positions();
     info_.state_bytes = m.state_bytes;
@@ -229,7 +201,7 @@ class ModelEngine final : public Engine {
     loop.scheduler.store = loop.disk = disk_pages_.get();
     loop.scheduler.least_prefill_tokens = m.least_prefill_tokens;
     loop.engine = profile.facts;
-    loop_.emplace(loop, context, pools_, runner_, clock_);
+    loop_.emplace(loop, context, pools_, *runner_, clock_);
   }
 
   static PageKind page_kind(const ModelInfo& m) {
@@ -242,8 +214,8 @@ class ModelEngine final : public Engine {
   const EngineInfo& info() const override { return info_; }
   Counters counters() const override {
     Counters counters = loop_->counters();
-    counters.launches = device_->launches();
-    counters.device_bytes = device_->allocated_bytes();
+    counters.launches = launches(devices_);
+    counters.device_bytes = allocated_bytes(devices_);
     return counters;
   }
   Result<Prepared> prepare(const GenerationRequest& request) const override {
@@ -266,7 +238,7 @@ class ModelEngine final : public Engine {
   }
   bool holds(const Tokens& beginning) const override { return loop_->holds(beginning); }
   std::vector<PartialEvent> take_partials() override { return loop_->take_partials(); }
-  Result<std::vector<KernelTime>> profile() override { return device_->profile(); }
+  Result<std::vector<KernelTime>> profile() override { return engine::profile(devices_); }
 
   Result<Tokens> tokenize(std::string_view text, bool add_special_tokens,
                           bool parse_special) const override {
@@ -284,11 +256,11 @@ class ModelEngine final : public Engine {
 
  private:
   // The order matters: members use those above them.
-  std::unique_ptr<Device> device_;
+  EngineDevices devices_;
   HostModel host_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Sampler> sampler_;
-  DeviceRunner runner_;
+  std::unique_ptr<StepRunner> runner_;
   CachePools pools_;
   DevicePages transport_;
   std::unique_ptr<DiskPages> disk_pages_;
@@ -337,23 +309,15 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& given) {
   MILLRACE_ASSIGN(const GgufFile file, open_model(given.model_path));
   MILLRACE_ASSIGN(HostModel host, load_host(file.metadata()));
 
-  DeviceOptions device_options;
-  device_options.device = given.device;
-  device_options.cores = given.cores;
-  device_options.variant = given.kernel_variant;
-  device_options.cache_dir = given.cache_dir;
-  device_options.profile = given.profile;
-  device_options.own_bytes = given.device_bytes;
-  device_options.program_helper = given.program_helper;
-  MILLRACE_ASSIGN(std::unique_ptr<Device> device, Device::open(device_options));
-  EngineOptions options = settled(given, device->info().has_own_memory);
+  MILLRACE_ASSIGN(EngineDevices devices, open_devices(given));
+  EngineOptions options = settled(given, devices[0]->info().has_own_memory);
   if (options.kv_memory_auto) {
-    options.kv_memory_bytes = expected_kv_bytes(device->info(), file);
+    options.kv_memory_bytes = expected_kv_bytes(devices, file);
   }
   // The sampler comes before the model, whose cache may take all memory that is left.
   const std::uint32_t vocabulary = host.tokenizer.vocabulary_size();
   MILLRACE_ASSIGN(std::unique_ptr<Sampler> sampler,
-                  Sampler::allocate(*device, vocabulary, options.max_batch,
+                  Sampler::allocate(*devices.back(), vocabulary, options.max_batch,
                                     ModelEngine::step_outputs(options)));
 
   ModelOptions model_options;
@@ -367,8 +331,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& given) {
   model_options.step_outputs = ModelEngine::step_outputs(options);
   model_options.math = options.math;
   model_options.whole_layers = options.whole_layers;
+  model_options.stage_layers = options.pipeline_layers;
   model_options.other_programs = [at = sampler.get()] { return at->compile(); };
-  MILLRACE_ASSIGN(std::unique_ptr<Model> model, Model::load(*device, file, model_options));
+  MILLRACE_ASSIGN(std::unique_ptr<Model> model,
+                  Model::load(pointers(devices), file, model_options));
   MILLRACE_TRY(sampler->compile());
   // A model may have more rows of logits than its tokenizer has tokens; those are never sampled.
   if (vocabulary > model->info().vocabulary) {
@@ -386,8 +352,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& given) {
     if (!opened) return fail(of_folder(std::move(opened).error(), options.prefix_folder));
     disk = *std::move(opened);
   }
-  return std::make_unique<ModelEngine>(std::move(device), std::move(host), std::move(model),
-                                       std::move(sampler), std::move(disk), kv.policy, options);
+  MILLRACE_ASSIGN(std::unique_ptr<StepRunner> runner, make_runner(*model, *sampler));
+  return std::make_unique<ModelEngine>(std::move(devices), std::move(host), std::move(model),
+                                       std::move(sampler), std::move(runner), std::move(disk),
+                                       kv.policy, options);
 }
 
 }  // namespace millrace::engine

@@ -1,5 +1,6 @@
 #pragma once
-// The interface of the engine, which runs one model on one device: requests in, steps, events out.
+// The interface of the engine, which runs one model on one device, or on a pipeline of several:
+// requests in, steps, events out.
 //
 //   auto engine = Engine::create(options);
 //   engine->add(id, request);            // checked before anything changes
@@ -32,6 +33,10 @@ struct EngineOptions {
   std::string model_path;
   std::string model_name;  // the model's id, as results carry it
   std::string device;      // as DeviceOptions::device; "" chooses
+  // Devices of one kind that have consecutive layers each, as a list for chosen_devices; "": the
+  // model is on `device` alone. And the layers of each; empty: about as many bytes of weights.
+  std::string pipeline;
+  std::vector<std::uint32_t> pipeline_layers{};
   std::string kv = "f16";  // a policy, or "auto" in place of its codecs: see kv/choose.hpp
   std::string kv_center;   // a file of mean keys, subtracted from keys before they are stored
   std::uint64_t kv_memory_bytes = 1 * limits::GiB;

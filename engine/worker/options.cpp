@@ -143,6 +143,20 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                                "devices of one kind do all engines give the same bits."))
       ->type_name("LIST")
       ->group(engine_group);
+  app.add_option("--pipeline", flags.pipeline,
+                 "one engine over several devices, which have some layers each: all, or 0,1" +
+                     at_length("The list is as for --devices; the first has the first layers. For "
+                               "models that are too large for one device. The devices compute "
+                               "different rows of a step at once, so give --max-batch twice the "
+                               "rows that one of two devices should compute. The bits are those of "
+                               "one device."))
+      ->type_name("LIST")
+      ->group(engine_group);
+  app.add_option("--pipeline-layers", flags.pipeline_layers,
+                 "layers of each device of --pipeline, like 41,39 [by bytes of weights]")
+      ->type_name("N,N")
+      ->delimiter(',')
+      ->group(engine_group);
   app.add_option("--cores", flags.cores,
                  "cores of a CPU device [all that the process may use]" +
                      at_length("A process may use the cores that its affinity mask and the "
@@ -210,6 +224,12 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
                 "--cores " + std::to_string(flags.cores) + ", but this process may use " +
                     std::to_string(most),
                 "leave it out, or widen the affinity mask or the container's CPU quota");
+  if (!flags.pipeline.empty() && !flags.devices.empty())
+    return fail(Code::usage, "--pipeline and --devices exclude each other",
+                "give --pipeline for one engine over several devices, --devices for one on each");
+  if (flags.pipeline.empty() && !flags.pipeline_layers.empty())
+    return fail(Code::usage, "--pipeline-layers without --pipeline",
+                "name the devices, like --pipeline 0,1");
   if (flags.max_batch > max_batch_most)
     return fail(Code::usage,
                 "--max-batch is " + std::to_string(flags.max_batch) + ", the limit is " +
@@ -225,6 +245,8 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.model_path = flags.model;
   MILLRACE_ASSIGN(options.model_name, model_name_of(flags));
   options.device = flags.device;
+  options.pipeline = flags.pipeline;
+  options.pipeline_layers = flags.pipeline_layers;
   options.cores = flags.cores;
   MILLRACE_ASSIGN(options.kv, kv_of(flags));
   options.kv_center = flags.kv_center;
@@ -266,6 +288,12 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
   }
   if (!flags.kv_center.empty()) out.insert(out.end(), {"--kv-center", flags.kv_center});
   if (!flags.model_name.empty()) out.insert(out.end(), {"--model-name", flags.model_name});
+  if (!flags.pipeline.empty()) out.insert(out.end(), {"--pipeline", flags.pipeline});
+  std::string layers;
+  for (const std::uint32_t count : flags.pipeline_layers) {
+    layers += (layers.empty() ? "" : ",") + std::to_string(count);
+  }
+  if (!layers.empty()) out.insert(out.end(), {"--pipeline-layers", layers});
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
   return out;
 }

@@ -21,13 +21,22 @@ class ModelRunner {
     std::uint32_t sequence = 0, first = 0, count = 0;
   };
 
-  // `spec` replaces what the file says of the model.
+  // `spec` replaces what the file says of the model. With several `stages` the model is a pipeline
+  // over as many queues of the device, each with a context of its own.
   ModelRunner(const engine::GgufFile& file, const engine::ModelOptions& options,
               const engine::DeviceOptions& device = {},
-              const std::optional<engine::ModelSpec>& spec = {})
-      : device_(open_device(device)),
-        model_(must(spec ? engine::Model::load(*device_, file, *spec, options)
-                         : engine::Model::load(*device_, file, options))) {}
+              const std::optional<engine::ModelSpec>& spec = {}, std::uint32_t stages = 1)
+      : device_(open_device(device)) {
+    std::vector<engine::Device*> devices{device_.get()};
+    while (devices.size() < stages) {
+      engine::DeviceOptions another = device;
+      another.device = std::to_string(device_->info().platform_index) + ":" +
+                       std::to_string(device_->info().device_index);
+      devices.push_back(others_.emplace_back(open_device(another)).get());
+    }
+    model_ = must(spec ? engine::Model::load(devices, file, *spec, options)
+                       : engine::Model::load(devices, file, options));
+  }
 
   engine::Device& device() { return *device_; }
   engine::Model& model() { return *model_; }
@@ -47,7 +56,8 @@ class ModelRunner {
     for (const Part& part : parts) add(plan, part, from);
     must(model_->forward(plan, {}));
     const std::uint32_t stride = model_->logits_stride();
-    const auto rows = download<float>(*device_, model_->logits(), plan.outputs.size() * stride);
+    const auto rows = download<float>(model_->device(model_->stages() - 1), model_->logits(),
+                                      plan.outputs.size() * stride);
     std::size_t row = 0;
     for (const Part& part : parts) {
       for (std::uint32_t i = 0; i < part.count; ++i) {
@@ -93,6 +103,7 @@ class ModelRunner {
   }
 
   std::unique_ptr<engine::Device> device_;
+  std::vector<std::unique_ptr<engine::Device>> others_;
   std::unique_ptr<engine::Model> model_;
   std::vector<Tokens> sequences_;
   std::uint32_t pages_each_ = 0;

@@ -94,8 +94,10 @@ Result<std::vector<DeviceInfo>> list_devices();
 Result<DeviceInfo> chosen_device(std::string_view option);
 // The devices that --devices means: "all" are all devices like the one that `option` chooses,
 // "0:1,2" names them, one by its number alone on the platform of that one. They are of one kind.
-// Errors: no_device, device_error, usage (not of one kind, or named twice).
-Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list);
+// `name` is the list's option. Errors: no_device, device_error, usage (not of one kind, or named
+// twice).
+Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list,
+                                               std::string_view name = "--devices");
 // What of a device decides the bits of a result. Devices of one kind share it.
 std::string numeric_identity(const DeviceInfo& info);
 bool is_pocl(const DeviceInfo& info);
@@ -220,7 +222,7 @@ class Device {
   // `from` must stay valid and unchanged until the event has been waited for.
   Result<DeviceEvent> enqueue_write(const Buffer& to, std::uint64_t offset,
                                     std::span<const std::byte> from);
-  Status wait(const DeviceEvent& event);
+  Status wait(const DeviceEvent& event);  // of any device
   Status flush();   // submits the enqueued commands to the device
   Status finish();  // waits for all enqueued commands
 

@@ -247,7 +247,7 @@ std::string id_of(const FoundDevice& device) {
 }
 
 Result<FoundDevice> device_of(const std::vector<FoundDevice>& found, std::string_view item,
-                              const FoundDevice& first) {
+                              const FoundDevice& first, std::string_view name) {
   auto numbers = numbers_of(item);
   if (const auto device = number_of(std::string(item))) {
     numbers = std::pair{first.info.platform_index, *device};
@@ -256,14 +256,16 @@ Result<FoundDevice> device_of(const std::vector<FoundDevice>& found, std::string
     return numbers == std::pair{d.info.platform_index, d.info.device_index};
   });
   if (entry != found.end()) return *entry;
-  return fail(Code::no_device, "--devices: no OpenCL device is \"" + std::string(item) + "\"",
+  return fail(Code::no_device,
+              std::string(name) + ": no OpenCL device is \"" + std::string(item) + "\"",
               listing(found) + "; name them by PLATFORM:DEVICE or DEVICE, or give all");
 }
 
 }  // namespace
 
 Result<std::vector<FoundDevice>> choose_devices(const std::vector<FoundDevice>& found,
-                                                std::string_view option, std::string_view list) {
+                                                std::string_view option, std::string_view list,
+                                                std::string_view name) {
   MILLRACE_ASSIGN(const FoundDevice first, choose_device(found, option));
   std::vector<FoundDevice> out;
   if (list == "all") {
@@ -274,17 +276,17 @@ Result<std::vector<FoundDevice>> choose_devices(const std::vector<FoundDevice>& 
   }
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
-    MILLRACE_ASSIGN(FoundDevice device, device_of(found, list.substr(0, comma), first));
+    MILLRACE_ASSIGN(FoundDevice device, device_of(found, list.substr(0, comma), first, name));
     list.remove_prefix(std::min(comma + 1, list.size()));
     const auto same = [&](const FoundDevice& other) { return id_of(other) == id_of(device); };
     if (std::ranges::any_of(out, same)) {
-      return fail(Code::usage, "--devices names " + id_of(device) + " twice",
-                  "an engine has a device to itself: name each once");
+      return fail(Code::usage, std::string(name) + " names " + id_of(device) + " twice",
+                  "each has a device to itself: name each once");
     }
     if (!out.empty() && numeric_identity(device.info) != numeric_identity(out.front().info)) {
       return fail(Code::usage,
-                  "--devices: " + id_of(out.front()) + " " + out.front().info.name + " and " +
-                      id_of(device) + " " + device.info.name +
+                  std::string(name) + ": " + id_of(out.front()) + " " + out.front().info.name +
+                      " and " + id_of(device) + " " + device.info.name +
                       " are not of one kind (platform, name, driver)",
                   "a job has the same bits only on devices of one kind: give each kind a command "
                   "of its own");
@@ -319,9 +321,10 @@ std::vector<DeviceInfo> infos_of(const std::vector<FoundDevice>& found) {
 
 }  // namespace
 
-Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list) {
+Result<std::vector<DeviceInfo>> chosen_devices(std::string_view option, std::string_view list,
+                                               std::string_view name) {
   MILLRACE_ASSIGN(const auto found, find_devices());
-  MILLRACE_ASSIGN(const auto chosen, choose_devices(found, option, list));
+  MILLRACE_ASSIGN(const auto chosen, choose_devices(found, option, list, name));
   return infos_of(chosen);
 }
 

@@ -20,6 +20,7 @@ Result<std::vector<FoundDevice>> find_devices();
 Result<FoundDevice> choose_device(const std::vector<FoundDevice>& found, std::string_view option);
 // As chosen_devices, among those found.
 Result<std::vector<FoundDevice>> choose_devices(const std::vector<FoundDevice>& found,
-                                                std::string_view option, std::string_view list);
+                                                std::string_view option, std::string_view list,
+                                                std::string_view name = "--devices");
 
 }  // namespace millrace::engine

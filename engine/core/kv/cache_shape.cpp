@@ -1,6 +1,7 @@
 #include "engine/core/kv/cache_shape.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -50,6 +51,34 @@ std::vector<std::uint64_t> CacheShape::layer_places() const {
 
 std::uint64_t CacheShape::state_bytes() const {
   return std::accumulate(states.begin(), states.end(), std::uint64_t{0});
+}
+
+namespace {
+
+// Of a page and a state in the layers of a range.
+double range_bytes(const CacheShape& of, const LayerRange& range) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < of.layers.size(); ++i) {
+    if (!range.has(i)) continue;
+    bytes += static_cast<double>(of.layer_page_bytes(i));
+    if (!of.states.empty()) bytes += static_cast<double>(of.states[i]);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t CacheShape::share_of(const LayerRange& range, std::uint64_t bytes) const {
+  const double all = range_bytes(*this, {});
+  if (all == 0 || (range.first == 0 && range.end >= layers.size())) return bytes;
+  return static_cast<std::uint64_t>(static_cast<double>(bytes) * range_bytes(*this, range) / all);
+}
+
+std::uint64_t CacheShape::whole_of(const LayerRange& range, std::uint64_t share) const {
+  const double own = range_bytes(*this, range);
+  if (range.first == 0 && range.end >= layers.size()) return share;
+  if (own == 0) return std::numeric_limits<std::uint64_t>::max();  // it limits nothing
+  return static_cast<std::uint64_t>(static_cast<double>(share) * range_bytes(*this, {}) / own);
 }
 
 Status CacheShape::check_room(std::uint64_t bytes) const {

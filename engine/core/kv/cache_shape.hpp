@@ -28,6 +28,14 @@
 
 namespace millrace::engine {
 
+// Consecutive layers of a model, which one device has.
+struct LayerRange {
+  std::uint32_t first = 0, end = 0xffffffffu;
+  std::uint32_t count() const { return end - first; }
+  bool has(std::uint64_t layer) const { return layer >= first && layer < end; }
+  bool operator==(const LayerRange&) const = default;
+};
+
 struct LayerGroup {
   std::uint32_t window = 0;
   std::vector<std::uint32_t> layers;
@@ -53,7 +61,11 @@ struct CacheShape {
   std::vector<std::uint64_t> layer_places() const;
   std::uint64_t page_bytes(const LayerGroup& group) const;
   std::uint64_t page_bytes() const;
-  std::uint64_t state_bytes() const;             // of one sequence in all layers
+  std::uint64_t state_bytes() const;  // of one sequence in all layers
+  // The part of so many bytes of all layers that these layers take.
+  std::uint64_t share_of(const LayerRange& range, std::uint64_t bytes) const;
+  // The reverse: the bytes of all layers of which these take so many.
+  std::uint64_t whole_of(const LayerRange& range, std::uint64_t share) const;
   Status check_room(std::uint64_t bytes) const;  // kv_exceeded if they hold no page and no state
   // The states in so many bytes, and the pages of each group in the rest; none if check_room fails.
   std::uint64_t state_count(std::uint64_t bytes, const CacheLoad& load) const;

@@ -11,11 +11,12 @@
 namespace millrace::engine {
 
 Result<KvCache> KvCache::create(Device& device, const CacheShape& shape, std::uint64_t bytes,
-                                const CacheLoad& load) {
+                                const CacheLoad& load, const LayerRange& range) {
   const std::uint64_t memory = device.info().global_bytes;
-  if (bytes > memory) {
+  const std::uint64_t share = shape.share_of(range, bytes);
+  if (share > memory) {
     return fail(Code::out_of_memory,
-                "the KV cache needs " + size_text(bytes) + ", the device has " + size_text(memory),
+                "the KV cache needs " + size_text(share) + ", the device has " + size_text(memory),
                 "lower --kv-memory");
   }
   MILLRACE_TRY(shape.check_room(bytes));
@@ -47,16 +48,18 @@ Result<KvCache> KvCache::create(Device& device, const CacheShape& shape, std::ui
   cache.layers_.resize(shape.layers.size());
   for (std::size_t i = 0; i < cache.groups_.size(); ++i) {
     for (const std::uint32_t layer : cache.groups_[i].layers) {
+      if (!range.has(layer)) continue;
       MILLRACE_ASSIGN(cache.layers_[layer],
                       device.allocate(cache.sizes_[i].pages * shape.layer_page_bytes(layer),
                                       "the KV pages of layer " + std::to_string(layer)));
     }
   }
-  MILLRACE_TRY(cache.create_states(device, bytes, load));
+  MILLRACE_TRY(cache.create_states(device, bytes, load, range));
   return cache;
 }
 
-Status KvCache::create_states(Device& device, std::uint64_t bytes, const CacheLoad& load) {
+Status KvCache::create_states(Device& device, std::uint64_t bytes, const CacheLoad& load,
+                              const LayerRange& range) {
   states_.resize(shape_.layers.size());
   if (shape_.state_bytes() == 0) return {};
   const std::uint64_t largest = std::ranges::max(shape_.states);
@@ -75,7 +78,7 @@ Status KvCache::create_states(Device& device, std::uint64_t bytes, const CacheLo
   }
   state_count_ = static_cast<std::uint32_t>(count);
   for (std::size_t layer = 0; layer < states_.size(); ++layer) {
-    if (shape_.states[layer] == 0) continue;
+    if (shape_.states[layer] == 0 || !range.has(layer)) continue;
     MILLRACE_ASSIGN(states_[layer],
                     device.allocate(count * shape_.states[layer],
                                     "the states of layer " + std::to_string(layer)));
@@ -116,6 +119,7 @@ Status KvCache::copy_page(Device& device, const PageCopy& copy) const {
   }
   if (copy.from == copy.to) return {};
   for (const std::uint32_t layer : groups_[copy.group].layers) {
+    if (!layers_[layer]) continue;
     const std::uint64_t bytes = shape_.layer_page_bytes(layer);
     MILLRACE_TRY(
         device.copy(layers_[layer], copy.from * bytes, layers_[layer], copy.to * bytes, bytes));
@@ -139,6 +143,7 @@ Result<std::vector<KvCache::Stretch>> KvCache::stretches(std::span<const PageId>
       while (next < count && at(next) == at(first) + (next - first)) ++next;
       outside = outside || at(next - 1) >= sizes_[group].pages;
       for (const std::uint32_t layer : groups_[group].layers) {
+        if (!layers_[layer]) continue;
         out.push_back({&layers_[layer], at(first), next - first, first * page_bytes + places[layer],
                        shape_.layer_page_bytes(layer), page_bytes});
       }
@@ -158,7 +163,7 @@ Result<std::vector<KvCache::Stretch>> KvCache::state_stretches(PageId state,
   std::size_t host_at = 0;
   for (std::size_t layer = 0; layer < states_.size(); ++layer) {
     const std::uint64_t of_layer = shape_.states[layer];
-    if (of_layer > 0) out.push_back({&states_[layer], state, 1, host_at, of_layer, of_layer});
+    if (states_[layer]) out.push_back({&states_[layer], state, 1, host_at, of_layer, of_layer});
     host_at += of_layer;
   }
   return out;

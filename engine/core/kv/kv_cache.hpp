@@ -20,9 +20,10 @@ namespace millrace::engine {
 class KvCache {
  public:
   // Creates as many pages as CacheShape::divide says and, layer by layer, the device's largest
-  // allocation allows.
+  // allocation allows. The bytes are those of all layers; `range` are the layers that this cache
+  // has. Caches of the other layers, on devices with the same limits, have as many pages.
   static Result<KvCache> create(Device& device, const CacheShape& shape, std::uint64_t bytes,
-                                const CacheLoad& load = {});
+                                const CacheLoad& load = {}, const LayerRange& range = {});
 
   const CacheShape& shape() const { return shape_; }
   const std::vector<PoolSize>& groups() const { return sizes_; }
@@ -32,14 +33,15 @@ class KvCache {
   // For people: how many tokens each group holds, and how many states there are; empty if there is
   // one group and no state.
   std::string text() const;
-  // A layer's pages; empty if it stores nothing.
+  // A layer's pages; empty if it stores nothing, or is not in the range.
   const Buffer& layer(std::uint32_t index) const { return layers_[index]; }
   // The states of a recurrent layer, CacheShape::states bytes each, one after the other.
   const Buffer& states(std::uint32_t index) const { return states_[index]; }
   Status copy_page(Device& device, const PageCopy& copy) const;
   // Enqueue copies of pages to or from host memory. `pages` has one id of each group for a page, or
   // no_page where that part is not copied. The memory holds the pages one after the other, each as
-  // its layers in order, and must stay valid until all events have been waited for.
+  // its layers in order, and must stay valid until all events have been waited for. Layers outside
+  // of the range have a place in it, which is not touched.
   Result<std::vector<DeviceEvent>> read_pages(Device& device, std::span<const PageId> pages,
                                               std::span<std::byte> into) const;
   Result<std::vector<DeviceEvent>> write_pages(Device& device, std::span<const PageId> pages,
@@ -61,7 +63,8 @@ class KvCache {
     std::uint64_t host_pitch = 0;  // of a page in all layers
   };
   using Events = Result<std::vector<DeviceEvent>>;
-  Status create_states(Device& device, std::uint64_t bytes, const CacheLoad& load);
+  Status create_states(Device& device, std::uint64_t bytes, const CacheLoad& load,
+                       const LayerRange& range);
   Result<std::vector<Stretch>> stretches(std::span<const PageId> pages, std::size_t bytes) const;
   Result<std::vector<Stretch>> state_stretches(PageId state, std::size_t bytes) const;
   static Events read(Device& device, const std::vector<Stretch>& parts, std::byte* into);

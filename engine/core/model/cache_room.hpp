@@ -15,12 +15,14 @@ namespace millrace::engine {
 // margin for what a driver and its programs need, and for small buffers that come later.
 std::uint64_t left_for_cache(const DeviceInfo& device, std::uint64_t used_bytes);
 
-// `smaller_kv` is the hint when the device has not so much memory.
+// `bytes` are those of all layers, of which the cache has those in `range`. `smaller_kv` is the
+// hint when the device has not so much memory.
 Result<KvCache> make_cache(Device& device, const ModelSpec& spec, const KvLayers& kv,
-                           std::uint64_t bytes, const CacheLoad& load, std::string_view smaller_kv);
+                           std::uint64_t bytes, const CacheLoad& load, std::string_view smaller_kv,
+                           const LayerRange& range = {});
 // A cache that holds the tokens of the probe (key_probe.hpp).
 Result<KvCache> make_small_cache(Device& device, const ModelSpec& spec, const KvLayers& kv,
-                                 std::string_view smaller_kv);
+                                 std::string_view smaller_kv, const LayerRange& range = {});
 
 // Adds the option that would need less memory to an error of memory.
 Error without_room(Error error, std::string_view hint);

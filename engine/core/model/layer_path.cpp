@@ -25,6 +25,15 @@ void LayerPath::add_in_parts(std::string_view why) {
   ++in_parts;
 }
 
+// Layers on several devices never share a launch; only what else parts them is a reason.
+void LayerPath::add(const LayerPath& path) {
+  if (path.in_parts > 0 && in_parts == 0) reason = path.reason;
+  if (reason.empty()) reason = path.reason;
+  layers += path.layers;
+  launches += path.launches;
+  in_parts += path.in_parts;
+}
+
 std::string_view LayerPath::name() const {
   if (in_parts > 0) return "parts";
   return launches == 1 ? "one launch" : "several launches";

@@ -17,6 +17,8 @@ struct LayerPath {
   void add_whole(std::uint32_t count, std::string_view why_apart);
   void add_in_parts(std::string_view why);
 
+  void add(const LayerPath& path);  // of the layers after these, on another device
+
   std::string_view name() const;  // "one launch", "several launches" or "parts"
   std::string text() const;       // for people: numbers and reason
   void log() const;               // writes one line; call it when the model is loaded

@@ -47,6 +47,9 @@ struct PlanRow {
     state_to = place;
   }
   std::uint32_t output_offset = 0, output_count = 0;  // in StepPlan::outputs
+  // The slot of the sequence's draws, by which a pipeline divides a step; no_slot in plans that are
+  // made without a scheduler.
+  std::uint32_t slot = no_slot;
 };
 
 // A row's page table of a windowed cache group in StepPlan::pages: page `first` + i at `offset` +

@@ -13,7 +13,7 @@ StoredKeys::StoredKeys(Model& model, const ModelSpec& spec)
 Status StoredKeys::read(Device& device, std::span<const PageId> pages) {
   bytes_.resize(pages.size() * places_.back());
   const auto everywhere = in_all_groups(pages, cache_.groups().size());
-  MILLRACE_ASSIGN(const auto events, model_->cache().read_pages(device, everywhere, bytes_));
+  MILLRACE_ASSIGN(const auto events, model_->read_pages(everywhere, bytes_));
   for (const DeviceEvent& event : events) MILLRACE_TRY(device.wait(event));
   return {};
 }

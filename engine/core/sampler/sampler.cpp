@@ -78,7 +78,16 @@ TaskRecord encode(const SampleTask& task) {
 
 }  // namespace
 
+void SampleBatch::divide(std::size_t parts, std::size_t rows) {
+  parts_.resize(parts);
+  places_.assign(rows, {});
+}
+
 Sampled SampleBatch::row(std::size_t index) const {
+  if (!parts_.empty()) {
+    const auto& [part, row_of_part] = places_[index];
+    return parts_[part].row(row_of_part);
+  }
   ResultRecord result;
   std::memcpy(&result, words_.data() + index * result_size, sizeof result);
   Sampled out;
@@ -222,6 +231,8 @@ Status Sampler::enqueue_end(SampleBatch& batch) {
 }
 
 Status Sampler::wait(SampleBatch& batch) {
+  for (SampleBatch& part : batch.parts_) MILLRACE_TRY(wait(part));
+  if (!batch.parts_.empty()) return {};
   if (batch.arrived_) MILLRACE_TRY(device_->wait(batch.arrived_));
   const auto floats = [](const std::uint32_t* first, std::size_t count, std::vector<float>& out) {
     out.resize(count);

@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/core/device/device.hpp"
@@ -65,8 +66,18 @@ struct Sampled {
 // The results of one step. The device writes its memory until Sampler::wait returns.
 class SampleBatch {
  public:
-  std::size_t size() const { return top_offsets_.empty() ? 0 : top_offsets_.size() - 1; }
+  std::size_t size() const {
+    if (!parts_.empty()) return places_.size();
+    return top_offsets_.empty() ? 0 : top_offsets_.size() - 1;
+  }
   Sampled row(std::size_t index) const;
+  // A batch of a step in parts, each sampled by itself: makes as many parts for so many rows, says
+  // where a row of the whole is, and gives the batch of a part.
+  void divide(std::size_t parts, std::size_t rows);
+  void place(std::size_t row, std::size_t part, std::uint32_t row_of_part) {
+    places_[row] = {part, row_of_part};
+  }
+  SampleBatch& part(std::size_t index) { return parts_[index]; }
   // Fills the batch without a device, for tests; copies the rows' spans.
   void assign(std::span<const Sampled> rows);
 
@@ -77,6 +88,8 @@ class SampleBatch {
   std::vector<std::uint32_t> top_offsets_, listed_offsets_;
   std::uint32_t end_of_step_ = 0;  // a word that is read if there are no tasks; its value is unused
   DeviceEvent arrived_;
+  std::vector<SampleBatch> parts_;  // then only they hold results
+  std::vector<std::pair<std::size_t, std::uint32_t>> places_;
 };
 
 class Sampler {

@@ -51,6 +51,7 @@ void append_row(PlannedStep& step, SequenceId id, Sequence& sequence, std::uint3
                 const CachePools& pools) {
   PlanRow row;
   row.sequence = id;
+  row.slot = sequence.slot;
   row.first_position = sequence.computed;
   row.count = count;
   row.token_offset = static_cast<std::uint32_t>(step.plan.tokens.size());

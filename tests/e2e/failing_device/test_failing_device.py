@@ -2,6 +2,7 @@
 may not have the device's error message, and no other job is lost."""
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -94,6 +95,35 @@ def test_a_device_that_hangs_before_the_first_job_ends_the_engine(tmp_path):
     done = run.go("--step-limit", "2", expect=3)
     assert not run.control.exists(), "no launch failed"
     assert "has not ended a step for 2 s" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("fault, word", [
+    ("fails", "CL_INVALID_KERNEL_ARGS"),
+    ("breaks", "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST")])
+def test_a_kernel_that_fails_in_a_pipeline_costs_the_jobs_of_its_step_alone(tmp_path, sound, fault,
+                                                                            word):
+    run = BrokenRun(tmp_path, fault, max_attempts=1)
+    run.env["POCL_DEVICES"] = "pthread pthread"
+    done = run.go("--pipeline", "0,1", expect=1)
+    assert not run.control.exists(), "no launch failed"
+    failed = [x["error"] for x in run.results().values() if x["error"]]
+    assert 1 <= len(failed) <= 4, "the rows of one step"
+    assert all(re.search(word, error["message"]) for error in failed), failed
+    assert len(run.texts()) == JOBS - len(failed)
+    assert all(sound[i] == text for i, text in run.texts().items())
+    assert not run.deaths(done), "the engine must go on"
+
+
+@pytest.mark.parametrize("fault, word", [("lost", "device 0:[01]: .*CL_DEVICE_NOT_AVAILABLE"),
+                                         ("hangs", "has not ended a step for 2 s")])
+def test_a_device_of_a_pipeline_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, fault, word):
+    run = BrokenRun(tmp_path, fault)
+    run.env["POCL_DEVICES"] = "pthread pthread"
+    done = run.go("--pipeline", "0,1", "--step-limit", "2", expect=0)
+    assert not run.control.exists(), "no launch failed"
+    assert run.texts() == sound
+    assert len(run.deaths(done)) == 1
+    assert re.search(word, done.stdout + done.stderr)
 
 
 def test_one_of_two_devices_is_gone_and_the_other_goes_on(tmp_path, sound):

@@ -122,7 +122,7 @@ class Steps {
     if (host != Host::decides_late) return;
     std::vector<std::byte> page(model_->info().page_bytes);
     const PageId last = model_->info().page_count - 1;
-    for (const DeviceEvent& event : must(model_->cache().read_pages(*device_, {&last, 1}, page))) {
+    for (const DeviceEvent& event : must(model_->read_pages({&last, 1}, page))) {
       must(device_->wait(event));
     }
     must(device_->finish());

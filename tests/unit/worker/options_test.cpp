@@ -141,10 +141,27 @@ TEST(Options, ProtectionIsPartOfThePolicy) {
   EXPECT_EQ(kv("auto", "none,layer:3"), "auto+layer:3+none");
 }
 
+TEST(Options, APipelineIsOneEngine) {
+  EngineFlags flags;
+  flags.pipeline = "all";
+  flags.pipeline_layers = {3, 4};
+  const auto options = engine_options(flags);
+  ASSERT_TRUE(options) << options.error().text();
+  EXPECT_EQ(options->pipeline, "all");
+  EXPECT_EQ(options->pipeline_layers, flags.pipeline_layers);
+  flags.devices = "all";
+  EXPECT_EQ(engine_options(flags).error().message, "--pipeline and --devices exclude each other");
+  flags.devices.clear();
+  flags.pipeline.clear();
+  EXPECT_EQ(engine_options(flags).error().message, "--pipeline-layers without --pipeline");
+}
+
 TEST(Options, AChildGetsTheSameFlags) {
   EngineFlags flags, read;
   flags.device = "0:1";  // and the list of devices: the caller gives each child its own
   flags.devices = "all";
+  flags.pipeline = "0:0,0:1";
+  flags.pipeline_layers = {12, 18};
   flags.model_name = "a name";
   flags.cores = 1;
   flags.kv_memory = "3GiB";
@@ -160,6 +177,8 @@ TEST(Options, AChildGetsTheSameFlags) {
   std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
   app.parse(arguments);
   EXPECT_EQ(read.device + read.devices, "");
+  EXPECT_EQ(read.pipeline, flags.pipeline);
+  EXPECT_EQ(read.pipeline_layers, flags.pipeline_layers);
   EXPECT_EQ(read.model_name, flags.model_name);
   EXPECT_EQ(read.cores, flags.cores);
   EXPECT_EQ(read.kv_memory, flags.kv_memory);
