@@ -144,18 +144,14 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       ->type_name("LIST")
       ->group(engine_group);
   app.add_option("--pipeline", flags.pipeline,
-                 "one engine over several devices, which have some layers each: all, or 0,1" +
-                     at_length("The list is as for --devices; the first has the first layers. For "
-                               "models that are too large for one device. The devices compute "
-                               "different rows of a step at once, so give --max-batch twice the "
-                               "rows that one of two devices should compute. The bits are those of "
-                               "one device."))
+                 "one engine over several, each with some of the layers" +
+                     at_length("A list is as for --devices, and may say how many layers each has, "
+                               "like 0=41,1=39; otherwise they have about as many bytes of "
+                               "weights. The first has the first layers. For models that are too "
+                               "large for one device. The devices compute different rows of a "
+                               "step at once, so give --max-batch as many times the rows that one "
+                               "device should compute. The bits are those of one device."))
       ->type_name("LIST")
-      ->group(engine_group);
-  app.add_option("--pipeline-layers", flags.pipeline_layers,
-                 "layers of each device of --pipeline, like 41,39 [by bytes of weights]")
-      ->type_name("N,N")
-      ->delimiter(',')
       ->group(engine_group);
   app.add_option("--cores", flags.cores,
                  "cores of a CPU device [all that the process may use]" +
@@ -164,8 +160,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       ->group(engine_group)
       ->check(CLI::Range(1u, 1'000'000u));
   add("--kv", flags.kv, "POLICY",
-      "how keys and values are stored: a preset like k5v3, KEY/VALUE like q8g64/r4, or auto" +
-          at_length(kv_at_length()));
+      "storage of keys and values: k5v3, q8g64/r4, auto" + at_length(kv_at_length()));
   add("--kv-protect", flags.kv_protect, "LAYERS",
       "layers also stored in f16, like first:2,last:2" +
           at_length(
@@ -206,6 +201,36 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       ->check(CLI::Range(1u, 86'400u));
 }
 
+namespace {
+
+// Splits "0=41,1=39" into devices and layers; either all devices have a number or none.
+Status read_pipeline(std::string_view list, engine::EngineOptions& options) {
+  std::size_t devices = 0;
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
+    const std::size_t equals = std::min(item.find('='), item.size());
+    options.pipeline += (devices++ == 0 ? "" : ",") + std::string(item.substr(0, equals));
+    if (equals == item.size()) continue;
+    const std::string_view number = item.substr(equals + 1);
+    std::uint32_t layers = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), layers);
+    if (error != std::errc{} || end != number.data() + number.size() || layers == 0) {
+      return fail(Code::usage,
+                  "--pipeline " + std::string(list) + ": " + std::string(item) +
+                      " names no number of layers",
+                  "write it like 0=41,1=39, or 0,1");
+    }
+    options.pipeline_layers.push_back(layers);
+  }
+  if (options.pipeline_layers.empty() || options.pipeline_layers.size() == devices) return {};
+  return fail(Code::usage,
+              "--pipeline " + std::string(list) + " gives not all devices their layers",
+              "write it like 0=41,1=39, or 0,1");
+}
+
+}  // namespace
+
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   const bool on_disk = flags.prefix_cache.find('/') != std::string::npos;
   if (flags.prefix_cache != "off" && flags.prefix_cache != "memory" && !on_disk)
@@ -227,9 +252,6 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   if (!flags.pipeline.empty() && !flags.devices.empty())
     return fail(Code::usage, "--pipeline and --devices exclude each other",
                 "give --pipeline for one engine over several devices, --devices for one on each");
-  if (flags.pipeline.empty() && !flags.pipeline_layers.empty())
-    return fail(Code::usage, "--pipeline-layers without --pipeline",
-                "name the devices, like --pipeline 0,1");
   if (flags.max_batch > max_batch_most)
     return fail(Code::usage,
                 "--max-batch is " + std::to_string(flags.max_batch) + ", the limit is " +
@@ -245,8 +267,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.model_path = flags.model;
   MILLRACE_ASSIGN(options.model_name, model_name_of(flags));
   options.device = flags.device;
-  options.pipeline = flags.pipeline;
-  options.pipeline_layers = flags.pipeline_layers;
+  MILLRACE_TRY(read_pipeline(flags.pipeline, options));
   options.cores = flags.cores;
   MILLRACE_ASSIGN(options.kv, kv_of(flags));
   options.kv_center = flags.kv_center;
@@ -289,11 +310,6 @@ std::vector<std::string> engine_arguments(const EngineFlags& flags) {
   if (!flags.kv_center.empty()) out.insert(out.end(), {"--kv-center", flags.kv_center});
   if (!flags.model_name.empty()) out.insert(out.end(), {"--model-name", flags.model_name});
   if (!flags.pipeline.empty()) out.insert(out.end(), {"--pipeline", flags.pipeline});
-  std::string layers;
-  for (const std::uint32_t count : flags.pipeline_layers) {
-    layers += (layers.empty() ? "" : ",") + std::to_string(count);
-  }
-  if (!layers.empty()) out.insert(out.end(), {"--pipeline-layers", layers});
   if (flags.cores != 0) out.insert(out.end(), {"--cores", std::to_string(flags.cores)});
   return out;
 }

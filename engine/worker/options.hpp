@@ -20,9 +20,8 @@ struct EngineFlags {
   std::string model;
   std::string model_name;  // empty: the file's name
   std::string device;
-  std::string devices;   // empty: one engine, on `device`
-  std::string pipeline;  // empty: the engine is on one device
-  std::vector<std::uint32_t> pipeline_layers;
+  std::string devices;      // empty: one engine, on `device`
+  std::string pipeline;     // empty: the engine is on one device
   std::uint32_t cores = 0;  // 0: all that this process may use
   std::string kv = "f16";
   std::string kv_protect = "auto";

@@ -43,7 +43,7 @@ Status check_cuts(const ModelSpec& spec, std::span<const LayerRange> ranges) {
                   spec.architecture + ": layer " + std::to_string(i) +
                       " reads the keys and values of layer " + std::to_string(*owner) +
                       ", which is on another device of the pipeline",
-                  "choose other --pipeline-layers, or leave out --pipeline");
+                  "choose the layers of each device, like --pipeline 0=12,1=18, or leave it out");
     }
   }
   return {};
@@ -103,19 +103,19 @@ Result<std::vector<LayerRange>> layer_ranges(const GgufFile& file, const ModelSp
     out = even_ranges(layer_bytes(file, spec), stages);
   } else {
     if (counts.size() != stages) {
-      return refused("--pipeline-layers has " + std::to_string(counts.size()) +
-                     " numbers, the pipeline has " + std::to_string(stages) + " devices");
+      return refused("--pipeline has " + std::to_string(counts.size()) + " numbers of layers for " +
+                     std::to_string(stages) + " devices");
     }
     for (const std::uint32_t count : counts) {
       const std::uint32_t first = out.empty() ? 0 : out.back().end;
       if (count == 0 || count > layers - first) {
-        return refused("--pipeline-layers gives a device " + std::to_string(count) +
-                       " layers where " + std::to_string(layers - first) + " are left");
+        return refused("--pipeline gives a device " + std::to_string(count) + " layers where " +
+                       std::to_string(layers - first) + " are left");
       }
       out.push_back({first, first + count});
     }
     if (out.back().end != layers) {
-      return refused("--pipeline-layers names " + std::to_string(out.back().end) +
+      return refused("--pipeline names " + std::to_string(out.back().end) +
                      " layers, the model has " + std::to_string(layers));
     }
   }

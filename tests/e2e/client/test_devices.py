@@ -225,7 +225,7 @@ def test_two_devices_give_the_bits_of_one(model, tmp_path_factory):
     one = RealRun(tmp_path_factory.mktemp("one"), model)
     one.go()
     pipeline = RealRun(tmp_path_factory.mktemp("pipeline"), model, **TWO_DEVICES)
-    pipeline.go("--pipeline", "0,1", "--pipeline-layers", "17,13")
+    pipeline.go("--pipeline", "0=17,1=13")
     assert len(pipeline.results()) == len(PROMPTS) and pipeline.results() == one.results()
     both = RealRun(tmp_path_factory.mktemp("both"), model, **TWO_DEVICES)
     both.go("--devices", "all")

@@ -143,7 +143,8 @@ TEST_F(PipelineEngine, WhatCannotRunIsRefused) {
   };
   refused("0,0", {}, Code::usage, "--pipeline names 0:0 twice");
   refused("0,99", {}, Code::no_device, "--pipeline: no OpenCL device is \"99\"");
-  refused("0,1", {5, 1}, Code::invalid_value, "--pipeline-layers");
+  refused("0,1", {5, 1}, Code::invalid_value,
+          "--pipeline gives a device 1 layers where 0 are left");
   model_.layers = 1;
   refused("0,1", {}, Code::invalid_value, "a pipeline of 2 devices, the model has 1 layer");
 }

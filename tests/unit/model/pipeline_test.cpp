@@ -149,7 +149,7 @@ TEST(Pipeline, WhatCannotBeCutIsRefused) {
     EXPECT_FALSE(made.error().hint.empty());
   };
   refused(spec, 6, {}, Code::invalid_value, "6 devices, the model has 5 layers");
-  refused(spec, 2, {5}, Code::invalid_value, "has 1 numbers, the pipeline has 2 devices");
+  refused(spec, 2, {5}, Code::invalid_value, "has 1 numbers of layers for 2 devices");
   refused(spec, 2, {2, 2}, Code::invalid_value, "names 4 layers, the model has 5");
   refused(spec, 2, {4, 2}, Code::invalid_value, "2 layers where 1 are left");
   refused(spec, 2, {5, 0}, Code::invalid_value, "0 layers where 0 are left");

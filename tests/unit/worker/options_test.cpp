@@ -143,25 +143,34 @@ TEST(Options, ProtectionIsPartOfThePolicy) {
 
 TEST(Options, APipelineIsOneEngine) {
   EngineFlags flags;
-  flags.pipeline = "all";
-  flags.pipeline_layers = {3, 4};
-  const auto options = engine_options(flags);
-  ASSERT_TRUE(options) << options.error().text();
-  EXPECT_EQ(options->pipeline, "all");
-  EXPECT_EQ(options->pipeline_layers, flags.pipeline_layers);
+  using Layers = std::vector<std::uint32_t>;
+  const auto read = [&](const char* list) {
+    flags.pipeline = list;
+    const auto options = engine_options(flags);
+    EXPECT_TRUE(options) << options.error().text();
+    return options ? std::pair(options->pipeline, options->pipeline_layers)
+                   : std::pair(std::string(), Layers());
+  };
+  EXPECT_EQ(read("all"), std::pair(std::string("all"), Layers()));
+  EXPECT_EQ(read("0,0:1"), std::pair(std::string("0,0:1"), Layers()));
+  EXPECT_EQ(read("0=3,0:1=14,2=1"), std::pair(std::string("0,0:1,2"), Layers({3, 14, 1})));
+  const auto refused = [&](const char* list) {
+    flags.pipeline = list;
+    return engine_options(flags).error().message;
+  };
+  for (const char* list : {"0=3,1=x", "0=0,1=4", "0=,1=4", "0=3.5,1=4"}) {
+    EXPECT_NE(refused(list).find("names no number of layers"), std::string::npos) << list;
+  }
+  EXPECT_EQ(refused("0=3,1"), "--pipeline 0=3,1 gives not all devices their layers");
   flags.devices = "all";
-  EXPECT_EQ(engine_options(flags).error().message, "--pipeline and --devices exclude each other");
-  flags.devices.clear();
-  flags.pipeline.clear();
-  EXPECT_EQ(engine_options(flags).error().message, "--pipeline-layers without --pipeline");
+  EXPECT_EQ(refused("0,1"), "--pipeline and --devices exclude each other");
 }
 
 TEST(Options, AChildGetsTheSameFlags) {
   EngineFlags flags, read;
   flags.device = "0:1";  // and the list of devices: the caller gives each child its own
   flags.devices = "all";
-  flags.pipeline = "0:0,0:1";
-  flags.pipeline_layers = {12, 18};
+  flags.pipeline = "0:0=12,0:1=18";
   flags.model_name = "a name";
   flags.cores = 1;
   flags.kv_memory = "3GiB";
@@ -178,7 +187,6 @@ TEST(Options, AChildGetsTheSameFlags) {
   app.parse(arguments);
   EXPECT_EQ(read.device + read.devices, "");
   EXPECT_EQ(read.pipeline, flags.pipeline);
-  EXPECT_EQ(read.pipeline_layers, flags.pipeline_layers);
   EXPECT_EQ(read.model_name, flags.model_name);
   EXPECT_EQ(read.cores, flags.cores);
   EXPECT_EQ(read.kv_memory, flags.kv_memory);
