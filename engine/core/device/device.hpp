@@ -223,8 +223,8 @@ class Device {
   Result<DeviceEvent> enqueue_write(const Buffer& to, std::uint64_t offset,
                                     std::span<const std::byte> from);
   Status wait(const DeviceEvent& event);  // of any device
-  Status flush();   // submits the enqueued commands to the device
-  Status finish();  // waits for all enqueued commands
+  Status flush();                         // submits the enqueued commands to the device
+  Status finish();                        // waits for all enqueued commands
 
   // Totals since the device was opened: kernel launches, and bytes allocated. Freed memory is not
   // subtracted.

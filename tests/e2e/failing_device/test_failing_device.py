@@ -116,7 +116,8 @@ def test_a_kernel_that_fails_in_a_pipeline_costs_the_jobs_of_its_step_alone(tmp_
 
 @pytest.mark.parametrize("fault, word", [("lost", "device 0:[01]: .*CL_DEVICE_NOT_AVAILABLE"),
                                          ("hangs", "has not ended a step for 2 s")])
-def test_a_device_of_a_pipeline_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, fault, word):
+def test_a_device_of_a_pipeline_that_is_gone_ends_the_engine_and_no_job(tmp_path, sound, fault,
+                                                                        word):
     run = BrokenRun(tmp_path, fault)
     run.env["POCL_DEVICES"] = "pthread pthread"
     done = run.go("--pipeline", "0,1", "--step-limit", "2", expect=0)
