@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", model_path)->required();
   app.add_option("--contexts", contexts_path)->required();
   app.add_option("--output", output_path)->required();
-  app.add_option("--math", math)->check(CLI::IsMember({"exact", "fast"}));
+  app.add_option("--math", math)->check(CLI::IsMember({"exact", "fast", "int8"}));
   app.add_option("--kv", options.kv);
   app.add_option("--chunk", chunk, "tokens a step")->check(CLI::Range(1, 512));
   app.add_option("--device", device_options.device);

@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   };
   app.add_option("--model", options.model, "model file (GGUF)")->required();
   app.add_option("--kv", options.policies, "policies, separated by commas")->delimiter(',');
-  app.add_option("--math", options.math)->check(CLI::IsMember({"exact", "fast"}));
+  app.add_option("--math", options.math)->check(CLI::IsMember({"exact", "fast", "int8"}));
   add("--rows", options.shape.rows, "the most sequences at once");
   add("--context", options.shape.context, "tokens of the prompt");
   add("--chunk", options.shape.chunk, "prompt tokens in a step");

@@ -267,7 +267,7 @@ struct EngineTimes {
 struct EngineFacts {
   std::string model;              // the model's id, the name that jobs give
   std::string fingerprint;        // equal fingerprints give equal bits for equal jobs; hex
-  std::string math;               // "exact" or "fast"
+  std::string math;               // "exact", "fast" or "int8"
   std::string kv_policy;          // the policy as given or chosen, for example "k5v3"
   std::string kv;                 // the policy by layer, for example "f16/f16 x2, r5/r3 x28"
   double kv_bytes_per_token = 0;  // bytes of the keys and values of all layers

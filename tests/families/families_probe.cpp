@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", paths.model)->required();
   app.add_option("--tokens", paths.tokens)->required();
   app.add_option("--output", paths.output)->required();
-  app.add_option("--math", math)->check(CLI::IsMember({"exact", "fast"}));
+  app.add_option("--math", math)->check(CLI::IsMember({"exact", "fast", "int8"}));
   app.add_option("--kv", options.kv);
   app.add_option("--variant", variant);
   CLI11_PARSE(app, argc, argv);

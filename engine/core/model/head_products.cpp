@@ -28,7 +28,7 @@ Status HeadProducts::prepare_kernels() {
   MILLRACE_ASSIGN(
       runs_, device_->allocate_zeroed(RUNS_WORDS_OF(std::uint64_t{heads_}) * 4, "the heads' rows"));
   MILLRACE_ASSIGN(slots_, device_->allocate_zeroed(slots * 2 * 4, "the heads' slots"));
-  if (backend_->target().math != MathMode::fast) return {};
+  if (!rounds(backend_->target().math)) return {};
   std::ranges::copy(backend_->target().code_defines(), std::back_inserter(defines));
   MILLRACE_ASSIGN(const Program quantizing, device_->build({.name = "quantize",
                                                             .sources = {"quantize/quantize.cl"},

@@ -76,8 +76,7 @@ void add_tables(std::vector<std::string>& defines, const Side& side, std::uint32
 
 // Bytes with one scale are too coarse for the 256 levels of a rotated codec of 8 bits.
 bool in_integers(const KvCodec& codec, MathMode math) {
-  return math == MathMode::fast && codec.packed() &&
-         !(codec.kind == CodecKind::rotated && codec.bits == 8);
+  return rounds(math) && codec.packed() && !(codec.kind == CodecKind::rotated && codec.bits == 8);
 }
 
 LevelBytes level_bytes(const KvCodec& codec, std::uint32_t head_dim) {

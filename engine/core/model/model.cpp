@@ -142,6 +142,7 @@ Result<std::unique_ptr<Model>> Model::load(std::span<Device* const> devices, con
     return fail(Code::invalid_value, "a step must allow at least one token and one output",
                 "raise step_tokens and step_outputs");
   }
+  for (Device* device : devices) MILLRACE_TRY(check_math(*device, options.math));
   auto state = std::make_unique<State>();
   state->options = options;
   MILLRACE_ASSIGN(const KvPolicy policy, parse_kv_policy(options.kv));

@@ -37,7 +37,7 @@ Status Operations::prepare_layer() {
   for (std::uint32_t kind = 0; kind < target_.kinds.size(); ++kind) {
     MILLRACE_TRY(prepare_heads(kind));
   }
-  if (target_.math == MathMode::fast) {
+  if (rounds(target_.math)) {
     std::vector<std::string> defines = row_defines();
     std::ranges::copy(target_.code_defines(), std::back_inserter(defines));
     MILLRACE_ASSIGN(const Program quantizing, device_->build({.name = "quantize",

@@ -160,7 +160,7 @@ class Operations {
   std::vector<HeadKernels> heads_;  // by kind
   // Of models that need them.
   Kernel add_branch_, limit_logits_, embed_by_layer_, place_embedding_;
-  Kernel norm_quantize_, gated_mul_quantize_, quantize_;  // math fast
+  Kernel norm_quantize_, gated_mul_quantize_, quantize_;  // not in math exact
 };
 
 }  // namespace millrace::engine

@@ -37,6 +37,7 @@ def run(*arguments, **environment):
     (["--step-tokens", "1"], 2, "--step-tokens 1 is less than --max-batch"),
     (["--kv-memory", "lots"], 2, "lots"),
     (["--math", "sloppy"], 2, "sloppy"),
+    (["--math", "int8"], 3, "invalid_value: --math int8 needs an NVIDIA GPU"),
     (["--kv", "q9"], 2, "--kv q9"),
     (["--kv", "r4", "--kv-protect", "ends"], 2, "--kv-protect ends"),
     (["--kv", "q8g128"], 3, "groups of 128 do not divide"),

@@ -9,7 +9,7 @@ namespace millrace::engine {
 
 Forms Backend::inputs_of(const PanelFormat& format, std::uint32_t /*columns*/,
                          MathMode math) const {
-  const bool codes = math == MathMode::fast && format.quantized();
+  const bool codes = rounds(math) && format.quantized();
   return {.rows = !codes, .codes = codes};
 }
 

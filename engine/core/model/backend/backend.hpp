@@ -207,7 +207,10 @@ class Backend {
   std::map<std::pair<PanelFormat, std::uint32_t>, Kernel> embed_;  // by format and columns
 };
 
-// The backend of the device's family. A new family adds its line here.
+// Refuses, as invalid_value, a mode that the device's family does not have.
+Status check_math(const Device& device, MathMode math);
+
+// The backend of the device's family, which has the target's mode. A new family adds its line here.
 std::unique_ptr<Backend> make_backend(Target target);
 
 }  // namespace millrace::engine

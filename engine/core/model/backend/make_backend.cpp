@@ -1,5 +1,7 @@
-// The one place that asks for the device's family: its backend, and its row in the tuned table.
+// The one place that asks for the device's family: its backend, its modes, and its row in the tuned
+// table.
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "engine/core/model/backend/cpu/cpu_backend.hpp"
@@ -13,6 +15,15 @@ kernels::DeviceKey tuning_key(const Device& device) {
           .device = device.info().name,
           .dot = dot_name(device.dot()),
           .lanes = device.info().vector_width_float};
+}
+
+Status check_math(const Device& device, MathMode math) {
+  if (math != MathMode::int8 || device.family() == Family::nvidia) return {};
+  return fail(
+      Code::invalid_value,
+      "--math int8 needs an NVIDIA GPU of compute capability 8.0 or newer, and the device is " +
+          device.info().name,
+      "give --math fast, which also rounds to 8 bits where weights are quantized");
 }
 
 std::unique_ptr<Backend> make_backend(Target target) {

@@ -82,7 +82,7 @@ bool has_operands(const KvCodec& codec) {
 bool NvidiaBackend::has_matrix_attention(const AttentionKind& kind) const {
   constexpr std::uint32_t widest_head = 256;
   const std::uint32_t limit = local_limit(target().device->info().compute_capability);
-  return target().math == MathMode::fast && kind.latent == 0 && kind.head_dim <= widest_head &&
+  return rounds(target().math) && kind.latent == 0 && kind.head_dim <= widest_head &&
          kind.head_dim % 16 == 0 &&
          2 * block_bytes({}, kind.head_dim) + narrow_bytes(kind) <= limit;
 }

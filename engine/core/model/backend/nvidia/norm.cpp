@@ -26,7 +26,7 @@ std::uint32_t items_of(std::uint32_t vectors) {
 
 Status NvidiaBackend::prepare_norm() {
   const std::uint32_t vectors = vectors_of(target().spec.width);
-  if (target().math != MathMode::fast || vectors == 0) return {};
+  if (!rounds(target().math) || vectors == 0) return {};
   ProgramSpec program{.name = "norm", .sources = {"norm/nvidia.cl"}, .defines = {}};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));

@@ -66,13 +66,12 @@ Target NvidiaBackend::with_halves(Target target) {
 
 Forms NvidiaBackend::inputs_of(const PanelFormat& format, std::uint32_t columns,
                                MathMode math) const {
-  const bool codes =
-      math == MathMode::fast && format.codes != Codes::f32 && columns % block_columns == 0;
+  const bool codes = rounds(math) && format.codes != Codes::f32 && columns % block_columns == 0;
   return {.rows = !codes, .codes = codes};
 }
 
 PanelFormat NvidiaBackend::stored_format(TensorType type) const {
-  const bool halves = target().math == MathMode::fast && type == TensorType::bf16;
+  const bool halves = rounds(target().math) && type == TensorType::bf16;
   return format_of(halves ? TensorType::f16 : type);
 }
 
