@@ -1,9 +1,10 @@
-// The norm of rows of rms.cl for NVIDIA GPUs, as rows and as halves in one launch. Its sums have an
-// order of their own, so it is for math fast alone.
+// The norm of rows of rms.cl for NVIDIA GPUs, as rows, as halves and as bytes in one launch. Its
+// sums have an order of their own, so it is not for math exact.
 //
 //   x, weight, step, rows, gather   as for rms_norm, with zeros beyond the true width
 //   out     float [launch][out_stride], 8 * VECTORS of each row written, or null
 //   codes   rows of code_stride words of halves (quantize/code_block.h), or null
+//   bytes   rows of bytes (the same), or null
 //   launch  one group of ITEMS work-items per row
 //
 // A work-item keeps the vectors of 8 channels i, i + ITEMS, ... of the row in registers, so that
@@ -14,48 +15,31 @@
 // Limit: few rows: the launch itself, 4.9 of 5.7 us on an H100; many: memory, 4 bytes read and 2
 // written a channel.
 //
-// Defines: VECTORS; ITEMS, a multiple of 32; NORM_CENTERED (rms.cl); MATRIX_UNIT 1 exchanges sums
-// between registers, 0, on other devices, through local memory.
+// Defines: VECTORS; ITEMS, a multiple of 32; NORM_CENTERED (rms.cl); NORM_BYTES 1 if bytes are ever
+// wanted; MATRIX_UNIT (quantize/rotate.cl).
 #include "common/halves.cl"
 #include "common/math.cl"
 #include "common/prelude.cl"
+#include "quantize/byte_row.cl"
 #include "quantize/code_block.h"
 
-#ifndef VECTORS
-#define VECTORS 64
-#define ITEMS 32
-#endif
 #ifndef NORM_CENTERED
 #define NORM_CENTERED 0
 #endif
-#define OWN_VECTORS ((VECTORS + ITEMS - 1) / ITEMS)
-#define WARPS (ITEMS / 32)
-// Whether a work-item has a vector `turn`.
-#define MR_OWNS(turn, item) (VECTORS % ITEMS == 0 || (turn) * ITEMS + (item) < VECTORS)
-
-// Adds the values of the lanes of a warp. `all` has ITEMS floats where there is no exchange of
-// registers.
-MR_GROUP_INLINE float mr_warp_sum(float value, __local float* all) {
-  for (uint apart = 16; apart > 0; apart /= 2) {
-    float other;
-#if MATRIX_UNIT
-    __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
-                     : "=f"(other)
-                     : "f"(value), "r"(apart));
-#else
-    const uint item = (uint)get_local_id(0);
-    all[item] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    other = all[item ^ apart];
-    barrier(CLK_LOCAL_MEM_FENCE);
+#ifndef NORM_BYTES
+#define NORM_BYTES 0
 #endif
-    value = value + other;
+
+// Adds the values of the lanes of a warp.
+MR_GROUP_INLINE float mr_warp_sum(float value, __local float8* all) {
+  for (uint apart = 16; apart > 0; apart /= 2) {
+    value = value + mr_float_of_item(value, apart, all);
   }
   return value;
 }
 
 // Adds the values of all work-items. `sums` has WARPS floats for this sum alone.
-MR_GROUP_INLINE float mr_group_sum(float8 places, __local float* sums, __local float* all) {
+MR_GROUP_INLINE float mr_group_sum(float8 places, __local float* sums, __local float8* all) {
   const float4 a = places.lo + places.hi;
   const float2 b = a.lo + a.hi;
   const float own = mr_warp_sum(b.x + b.y, all);
@@ -75,14 +59,13 @@ static inline uint4 mr_codes8(float8 v) {
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void rms_norm(__global const float* x, __global const float8* weight, __global float* out,
-              __global uint4* codes, __global const uint* step, uint rows, uint gather,
-              uint x_stride, uint out_stride, uint code_stride, float inverse_width,
+              __global uint4* codes, __global uint2* bytes, __global const uint* step, uint rows,
+              uint gather, uint x_stride, uint out_stride, uint code_stride, float inverse_width,
               float epsilon) {
   __local float sums[2 * WARPS];
-#if MATRIX_UNIT
-  __local float* all = sums;
-#else
-  __local float all[ITEMS];
+  MR_EXCHANGE_MEMORY
+#if NORM_BYTES
+  __local int tops[WARPS];
 #endif
   const uint item = (uint)get_local_id(0), row = (uint)get_group_id(0);
   __global const float8* from =
@@ -107,10 +90,13 @@ void rms_norm(__global const float* x, __global const float8* weight, __global f
   const float scale =
       mr_rsqrt(fma(mr_group_sum(squares, sums, all), inverse_width, epsilon));
   MR_EACH(i, OWN_VECTORS) {
+    own[i] = (own[i] * scale) * by[i];
     if (!MR_OWNS(i, item)) continue;
     const uint v = i * ITEMS + item;
-    const float8 normed = (own[i] * scale) * by[i];
-    if (out != 0) ((__global float8*)(out + (size_t)row * out_stride))[v] = normed;
-    if (codes != 0) codes[H_VECTOR_AT((size_t)row, v, code_stride / 4)] = mr_codes8(normed);
+    if (out != 0) ((__global float8*)(out + (size_t)row * out_stride))[v] = own[i];
+    if (codes != 0) codes[H_VECTOR_AT((size_t)row, v, code_stride / 4)] = mr_codes8(own[i]);
   }
+#if NORM_BYTES
+  if (bytes != 0) mr_store_bytes(own, bytes, row, tops, all);
+#endif
 }

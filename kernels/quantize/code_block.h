@@ -28,6 +28,22 @@
 #define H_SCALE 0.0625f
 #define H_UNIT 16.0f
 
+// Signed bytes, the form in which products of math int8 read activations (rotate.cl), in panels of
+// H_ROWS rows, too: of each group of INT8_GROUP channels, 128 bytes of each row of the panel, whose
+// vectors of 16 channels are exchanged as those of halves are; behind all groups, a float for each
+// row, its scale: a rotated channel is scale * code. INT8_VECTOR_AT says where vector v of a row
+// stands, in vectors of 16 bytes, and INT8_SCALE_AT where the scale of a row stands, in floats, for
+// rows of `groups` groups; a row has INT8_ROW_WORDS words of a panel.
+#define INT8_GROUP 128
+#define INT8_GROUPS(channels) (((channels) + INT8_GROUP - 1) / INT8_GROUP)
+#define INT8_ROW_WORDS(groups) ((groups) * (INT8_GROUP / 4) + 1)
+#define INT8_VECTOR_AT(row, v, groups)                                                \
+  ((row) / H_ROWS * (H_ROWS / 4 * INT8_ROW_WORDS(groups)) + (v) / 8 * (H_ROWS * 8) +   \
+   (row) % H_ROWS * 8 + (((v) % 8) ^ ((row) % 8)))
+#define INT8_SCALE_AT(row, groups)                    \
+  ((row) / H_ROWS * (H_ROWS * INT8_ROW_WORDS(groups)) + \
+   (groups) * (H_ROWS * INT8_GROUP / 4) + (row) % H_ROWS)
+
 #define Q_TOGETHER 32u  // blocks are quantized together, see block.cl
 // The floats that a group of the cpu family keeps for 32 gates and 32 ups of so many columns.
 #define STRIP_FLOATS (Q_TOGETHER * 64)

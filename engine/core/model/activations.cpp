@@ -24,7 +24,16 @@ Status zeroed(const Target& target, Activation& activation, Forms forms, std::ui
     const std::uint64_t words = target.code_words(columns, count);
     MILLRACE_ASSIGN(activation.codes, target.device->allocate_zeroed(words * 4, what));
   }
+  if (forms.bytes) {
+    const std::uint64_t words = target.byte_words(columns, count);
+    MILLRACE_ASSIGN(activation.bytes, target.device->allocate_zeroed(words * 4, what));
+  }
   return {};
+}
+
+// What of an activation has memory: bytes may be made of codes.
+Forms with_source(Forms forms) {
+  return forms | Forms{.codes = forms.bytes};
 }
 
 // Floats from one row of qkv to the next after a product: keys that are values leave room for
@@ -91,8 +100,8 @@ Status Activations::allocate(const ModelSpec& spec, std::span<const LayerProgram
   MILLRACE_TRY(zeroed(target, normed, to_normed, spec.width, std::max(tokens, outputs),
                       "normed activations"));
   for (const auto& [columns, forms] : to_attended) {
-    MILLRACE_TRY(
-        zeroed(target, attended[columns], forms, columns, tokens, "the attention's output"));
+    MILLRACE_TRY(zeroed(target, attended[columns], with_source(forms), columns, tokens,
+                        "the attention's output"));
   }
   MILLRACE_TRY(allocate_latents(target, layers, tokens));
   if (mixes) MILLRACE_TRY(zeroed(target, mixed, width, tokens, "a sum of feed-forwards"));
@@ -101,7 +110,8 @@ Status Activations::allocate(const ModelSpec& spec, std::span<const LayerProgram
     MILLRACE_TRY(zeroed(target, gate_up, gate_up_rows, tokens, "gate and up"));
   }
   for (const auto& [columns, forms] : to_activated) {
-    MILLRACE_TRY(zeroed(target, activated[columns], forms, columns, tokens, "the activation"));
+    MILLRACE_TRY(
+        zeroed(target, activated[columns], with_source(forms), columns, tokens, "the activation"));
   }
   return {};
 }
@@ -165,7 +175,7 @@ Status multiply_heads(Operations& ops, const AttentionSpec& attention, const Hea
     const Activation& attended = x.attended.at(attention.columns());
     const HeadRows out{attended.rows, 0, input_stride(width), latent.value_dim};
     MILLRACE_TRY(op.products->run(*op.matrix, in, out, tokens));
-    return op.forms.codes ? ops.quantize(attended, width, tokens) : Status();
+    return ops.complete(attended, {.rows = true}, op.forms, width, tokens);
   }
   const std::uint32_t turned = attention.head_dim - latent.rank;
   const std::uint32_t query = latent.query_dim(attention.head_dim), plain = latent.plain_dim;
@@ -253,7 +263,7 @@ Status run_layer(Operations& operations, const LayerProgram& layer, const Activa
       const Activation& out = x.attended.at(columns);
       MILLRACE_TRY(recurrence->recurrence->run(
           {*recurrence->weights, x.qkv, *recurrence->states, out.rows, step, step_words}));
-      return recurrence->forms.codes ? ops.quantize(out, columns, n) : Status();
+      return ops.complete(out, {.rows = true}, recurrence->forms, columns, n);
     }
     if (const auto* gated = std::get_if<GatedOp>(&operation)) {
       return ops.gated(x.normed, *gated->matrix, x.gate_up,

@@ -19,7 +19,8 @@ Status ModelWeights::load_weights(Operations& operations, const GgufFile& file,
     MILLRACE_ASSIGN(embedding, load_projection(backend, file, embedding_part, spec.width, uploads));
   }
   if (last && !spec.tied_output) {
-    const auto output_part = std::to_array<MatrixPart>({{"output", spec.vocabulary, false}});
+    const auto output_part = std::to_array<MatrixPart>(
+        {{.name = "output", .rows = spec.vocabulary, .may_have_bias = false, .logits = true}});
     MILLRACE_ASSIGN(output, load_projection(backend, file, output_part, spec.width, uploads));
   }
   if (last) {

@@ -140,7 +140,7 @@ Status Operations::norm(const Buffer& x, const Buffer& weight, const Activation&
                                                     .step = step,
                                                     .step_words = step_words,
                                                     .gather = gather}));
-  if (made.rows || made.codes) return {};
+  if (made.any()) return {};
   const std::uint32_t stride = input_stride(spec_.width);
   const Grid grid{.groups = {gather ? step.outputs : step.tokens}, .local = {row_items()}};
   if (forms.rows) {
@@ -173,8 +173,8 @@ Status Operations::gated(const Activation& x, const Projection& projection, cons
       const Forms made,
       backend_->gated(
           {.matrix = projection, .x = x, .out = out, .forms = forms, .tokens = tokens}));
-  if (made.rows || made.codes) return {};
   const std::uint32_t width = gated_columns(projection);
+  if (made.any()) return complete(out, made, forms, width, tokens);
   MILLRACE_TRY(project(projection, x, tokens, gate_up, projection.rows, Accumulate::replace));
   return gated_mul(gate_up, out, forms, width, tokens);
 }
@@ -189,8 +189,7 @@ Status Operations::attend(const Buffer& qkv, const Buffer& rope, const KvPages& 
                           const Buffer& step_words) {
   MILLRACE_ASSIGN(const Forms made,
                   backend_->attend({qkv, rope, kv, step, step_words}, out, forms));
-  if (!forms.codes || made.codes) return {};
-  return quantize(out, target_.kinds[kv.kind].columns(), step.tokens);
+  return complete(out, made, forms, target_.kinds[kv.kind].columns(), step.tokens);
 }
 
 Status Operations::gated_mul(const Buffer& gate_up, const Activation& out, Forms forms,
@@ -199,12 +198,13 @@ Status Operations::gated_mul(const Buffer& gate_up, const Activation& out, Forms
     MILLRACE_TRY(device_->launch(gated_mul_, {.groups = {tokens}, .local = {row_items()}},
                                  {gate_up, out.rows, width / 16, input_stride(width)}));
   }
-  if (!forms.codes) return {};
+  if (!forms.codes && !forms.bytes) return {};
   // A row has many blocks; where a group is one work-item, rows alone are groups enough.
   const std::uint32_t items = row_items(), blocks = width / block_columns;
   const std::uint32_t groups = items == 1 ? 1 : (blocks + items - 1) / items;
-  return device_->launch(gated_mul_quantize_, {.groups = {tokens, groups}, .local = {items}},
-                         {gate_up, out.codes, blocks, target_.code_stride(width)});
+  MILLRACE_TRY(device_->launch(gated_mul_quantize_, {.groups = {tokens, groups}, .local = {items}},
+                               {gate_up, out.codes, blocks, target_.code_stride(width)}));
+  return complete(out, {.rows = forms.rows, .codes = true}, forms, width, tokens);
 }
 
 Status Operations::convert(const Buffer& rows, const Activation& out, Forms forms,
@@ -214,10 +214,7 @@ Status Operations::convert(const Buffer& rows, const Activation& out, Forms form
     const std::uint64_t bytes = std::uint64_t{tokens} * stride * sizeof(float);
     MILLRACE_TRY(device_->copy(rows, 0, out.rows, 0, bytes));
   }
-  if (!forms.codes) return {};
-  return device_->launch(
-      quantize_, {.groups = {tokens}, .local = {row_items()}},
-      {rows, out.codes, spec_.width / block_columns, stride, target_.code_stride(spec_.width)});
+  return complete(rows, out, {.rows = true}, forms, spec_.width, tokens);
 }
 
 Status Operations::split_latents(const Buffer& latents, const SplitOp& split, std::uint32_t kind,
@@ -232,7 +229,7 @@ Status Operations::split_latents(const Buffer& latents, const SplitOp& split, st
                       {latents, weights.query_norm, weights.latent_norm, query_latent.rows, qkv,
                        round_up(lower, 16) / 16, matrix.first[1], matrix.rows, input_stride(lower),
                        target_.kinds[kind].qkv_stride(), inverse, weights.norm_epsilon}));
-  return split.forms.codes ? quantize(query_latent, lower, tokens) : Status();
+  return complete(query_latent, {.rows = true}, split.forms, lower, tokens);
 }
 
 Status Operations::norm_heads(const Buffer& qkv, const Buffer& weight, std::uint32_t kind,
@@ -261,7 +258,7 @@ Status Operations::gate_output(const Buffer& qkv, const Activation& out, Forms f
                                {.groups = {tokens}, .local = {row_items()}},
                                {qkv, out.rows, heads.gate_row(), heads.columns() / 16,
                                 heads.qkv_stride(), input_stride(heads.columns())}));
-  return forms.codes ? quantize(out, heads.columns(), tokens) : Status();
+  return complete(out, {.rows = true}, forms, heads.columns(), tokens);
 }
 
 Status Operations::scale_queries(const Buffer& qkv, const Buffer& factors, std::uint32_t kind,
@@ -307,10 +304,19 @@ Status Operations::limit_logits(const Buffer& logits, std::uint32_t rows, std::u
                          {logits, stride, spec_.logit_scale});
 }
 
-Status Operations::quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens) {
-  return device_->launch(quantize_, {.groups = {tokens}, .local = {row_items()}},
-                         {x.rows, x.codes, columns / block_columns, input_stride(columns),
-                          target_.code_stride(columns)});
+Status Operations::complete(const Buffer& rows, const Activation& out, Forms made, Forms wanted,
+                            std::uint32_t columns, std::uint32_t tokens) {
+  if (wanted.codes && !made.codes) {
+    MILLRACE_TRY(device_->launch(quantize_, {.groups = {tokens}, .local = {row_items()}},
+                                 {rows, out.codes, columns / block_columns, input_stride(columns),
+                                  target_.code_stride(columns)}));
+  }
+  if (!wanted.bytes || made.bytes) return {};
+  return backend_->to_bytes({.from = made.codes ? out.codes : rows,
+                             .codes = made.codes,
+                             .out = out.bytes,
+                             .columns = columns,
+                             .tokens = tokens});
 }
 
 }  // namespace millrace::engine

@@ -99,8 +99,11 @@ class Operations {
   // Computes gate function(gate) * up of rows `width` channels wide, a multiple of 16.
   Status gated_mul(const Buffer& gate_up, const Activation& out, Forms forms, std::uint32_t width,
                    std::uint32_t tokens);
-  // Converts x's rows to its codes.
-  Status quantize(const Activation& x, std::uint32_t columns, std::uint32_t tokens);
+  // Makes the forms of x that are wanted and not made yet: codes of rows, bytes of codes or rows.
+  Status complete(const Activation& x, Forms made, Forms wanted, std::uint32_t columns,
+                  std::uint32_t tokens) {
+    return complete(x.rows, x, made, wanted, columns, tokens);
+  }
   // Writes rows as they are to out in `forms`.
   Status convert(const Buffer& rows, const Activation& out, Forms forms, std::uint32_t tokens);
   // The embeddings that each token has for each layer, in place of the tokens' own parts of them
@@ -141,6 +144,8 @@ class Operations {
 
  private:
   std::uint32_t row_items() const { return device_->row_items(); }
+  Status complete(const Buffer& rows, const Activation& out, Forms made, Forms wanted,
+                  std::uint32_t columns, std::uint32_t tokens);
   // The kernels that change queries and keys before attention, as far as a kind needs them.
   struct HeadKernels {
     Kernel norm, turn, scale_queries, gate_output, split;

@@ -36,11 +36,22 @@ PanelSource from_panel(const PanelSource& part, std::uint32_t first, std::uint32
           part.factor};
 }
 
+// How a matrix is used, which says in what format it is stored.
+struct Use {
+  bool exact = false, logits = false;  // of MatrixPart
+};
+
+PanelFormat format_for(const Backend& backend, const Tensor& tensor, const Use& use) {
+  if (use.exact) return format_of(tensor.type);
+  return backend.stored_format(tensor.type, static_cast<std::uint32_t>(tensor.shape[0]),
+                               use.logits);
+}
+
 // Appends panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Backend& backend, const Piece& all, bool exact, std::uint32_t first_row,
+void plan_runs(const Backend& backend, const Piece& all, const Use& use, std::uint32_t first_row,
                std::vector<Run>& runs) {
   const Tensor& tensor = *all.part.tensor;
-  const PanelFormat format = exact ? format_of(tensor.type) : backend.stored_format(tensor.type);
+  const PanelFormat format = format_for(backend, tensor, use);
   const std::uint64_t bytes =
       backend.panel_bytes(format, static_cast<std::uint32_t>(tensor.shape[0]));
   const std::uint64_t most_bytes = backend.target().device->info().max_allocation_bytes;
@@ -112,7 +123,8 @@ Status check_panels(const GgufFile& file, const MatrixPart& part) {
 bool paired(const Backend& backend, std::span<const PanelSource> parts, std::uint32_t columns) {
   if (parts.size() != 2 || parts[0].rows != parts[1].rows) return false;
   const TensorType type = parts[0].tensor->type;
-  return type == parts[1].tensor->type && backend.pairs_gate(format_of(type), columns);
+  return type == parts[1].tensor->type &&
+         backend.pairs_gate(backend.stored_format(type, columns, false), columns);
 }
 
 // Puts the rows of a pair in turns.
@@ -162,13 +174,14 @@ Result<Projection> load(const Backend& backend, const GgufFile& file,
   }
   out.paired = may_pair && paired(backend, all, columns);
   std::vector<Run> runs;
-  const bool exact = std::ranges::any_of(parts, &MatrixPart::exact);
+  const Use use{std::ranges::any_of(parts, &MatrixPart::exact),
+                std::ranges::any_of(parts, &MatrixPart::logits)};
   if (out.paired) {
-    plan_runs(backend, {all[0], all[1], out.rows / panel_rows}, exact, 0, runs);
+    plan_runs(backend, {all[0], all[1], out.rows / panel_rows}, use, 0, runs);
     bias = in_turns(bias);
   } else {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      plan_runs(backend, {all[i], {}, panels_of(all[i])}, exact, first[i], runs);
+      plan_runs(backend, {all[i], {}, panels_of(all[i])}, use, first[i], runs);
     }
   }
   for (const Run& run : runs) {

@@ -31,7 +31,8 @@ struct MatrixPart {
   std::uint32_t tensor_rows = 0;  // of the whole tensor; 0: this part is all of it
   bool continues = false;         // has no place of its own in Projection::first
   bool may_have_scale = true;     // NAME.scale is the factor of its products
-  bool exact = false;  // its rows are looked up, or its products are exact (stored_format)
+  bool exact = false;   // its rows are looked up, or its products are exact (stored_format)
+  bool logits = false;  // its products are logits (stored_format)
 };
 
 // Consecutive panels in one buffer.

@@ -80,7 +80,7 @@ class Gated {
     const Target& target = operations_->target();
     const Activation in{.rows = upload(*device_, rows),
                         .codes = words(target.code_words(k, tokens))};
-    must(operations_->quantize(in, k, tokens));
+    must(operations_->complete(in, {.rows = true}, {.codes = true}, k, tokens));
     const std::size_t row_words = std::size_t{input_stride(shape_.width)} * (tokens + 1);
     const std::size_t code_words = target.code_words(shape_.width, tokens);
     const Activation out{.rows = words(row_words), .codes = words(code_words)};

@@ -80,7 +80,8 @@ class Products {
                     {.wide_shape = wide_shape}),
         matrix_(matrix) {
     const Backend& backend = operations_.backend();
-    const PanelFormat format = stored ? backend.stored_format(matrix.type) : format_of(matrix.type);
+    const PanelFormat format =
+        stored ? backend.stored_format(matrix.type, matrix.columns, false) : format_of(matrix.type);
     const std::uint64_t bytes = backend.panel_bytes(format, matrix.columns);
     panels_ = round_up(matrix.rows, panel_rows) / panel_rows;
     std::vector<std::byte> packed(panels_ * bytes);
@@ -107,7 +108,7 @@ class Products {
     const std::size_t words = operations_.target().code_words(k, columns);
     const Activation in{.rows = upload(*device_, rows),
                         .codes = upload(*device_, std::vector<std::uint32_t>(words, 0x7fffffff))};
-    must(operations_.quantize(in, k, columns));
+    must(operations_.complete(in, {.rows = true}, {.codes = true}, k, columns));
     projection_.bias = upload(*device_, bias);
     const Buffer out = upload(*device_, before);
     must(operations_.project(projection_, in, columns, out, projection_.rows, Accumulate::add));

@@ -154,21 +154,34 @@ TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
 }
 
 // A row stays in registers, and comes and goes in whole vectors.
-TEST(NvidiaSource, NormsKeepTheirRowsInRegisters) {
+TEST(NvidiaSource, NormsAndBytesKeepTheirRowsInRegisters) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
-  for (const std::uint64_t vectors : {72u, 512u, 2048u}) {
-    SCOPED_TRACE(std::to_string(vectors) + " vectors");
-    ProgramSpec spec{.name = "norm", .sources = {"norm/nvidia.cl"}, .defines = {}};
-    for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
-             {"VECTORS", vectors}, {"ITEMS", 256}, {"MATRIX_UNIT", 1}}) {
-      spec.defines.push_back(define(name, value));
+  const auto check = [](ProgramSpec spec, const std::string& kernel,
+                        const std::vector<std::string>& instructions) {
+    for (const std::uint64_t vectors : {72u, 512u, 2048u}) {
+      SCOPED_TRACE(std::to_string(vectors) + " vectors");
+      ProgramSpec sized = spec;
+      for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
+               {"VECTORS", vectors}, {"ITEMS", 256}, {"MATRIX_UNIT", 1}}) {
+        sized.defines.push_back(define(name, value));
+      }
+      const std::string text = compile(sized, "sm_80", kernel);
+      for (const std::string& instruction : instructions) {
+        EXPECT_NE(text.find(instruction), text.npos) << instruction << text.substr(0, 2000);
+      }
+      EXPECT_NE(text.find("shfl.sync.bfly.b32"), text.npos);
+      EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
     }
-    const std::string text = compile(spec, "sm_80", "rms_norm");
-    EXPECT_NE(text.find("shfl.sync.bfly.b32"), text.npos) << text.substr(0, 2000);
-    EXPECT_NE(text.find("ld.global.v4.f32"), text.npos) << text.substr(0, 2000);
-    EXPECT_NE(text.find("st.global.v4.u32"), text.npos);
-    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
-  }
+  };
+  const ProgramSpec norm{.name = "norm", .sources = {"norm/nvidia.cl"}, .defines = {}};
+  check(norm, "rms_norm", {"ld.global.v4.f32", "st.global.v4.u32"});
+  ProgramSpec with_bytes = norm;
+  with_bytes.defines.emplace_back("NORM_BYTES=1");
+  check(with_bytes, "rms_norm", {"ld.global.v4.f32", "st.global.v4.u32", "st.global.v2.u32"});
+  ProgramSpec bytes{.name = "bytes", .sources = {"quantize/bytes.cl"}, .defines = {}};
+  check(bytes, "quantize_bytes", {"ld.global.v4.f32", "st.global.v2.u32"});
+  bytes.defines.emplace_back("FROM_HALVES=1");
+  check(bytes, "quantize_bytes", {"ld.global.v4.u32", "st.global.v2.u32"});
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #pragma once
 // The forward pass in float64 and plain loops, for small models; keys and values are not rounded.
+// By choice products are those of math int8 (kernels/quantize/rotate.cl), but for those of fp32
+// matrices and of logits.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -14,11 +17,40 @@ namespace millrace::testing {
 
 using Vector = std::vector<double>;
 
+// A vector as bytes, each near it when it is multiplied by the scale.
+struct RotatedBytes {
+  Vector codes;
+  double scale = 0;
+};
+
+// Rounds x times the Hadamard matrix of each 128 channels.
+inline RotatedBytes rotated_bytes(Vector x) {
+  constexpr std::size_t group = 128;
+  x.resize((x.size() + group - 1) / group * group);
+  for (std::size_t apart = 1; apart < group; apart *= 2) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if ((i & apart) != 0) continue;
+      const double a = x[i], b = x[i + apart];
+      x[i] = a + b;
+      x[i + apart] = a - b;
+    }
+  }
+  double top = 0;
+  for (const double v : x) top = std::max(top, std::fabs(v));
+  RotatedBytes out{.codes = Vector(x.size()), .scale = top / 127};
+  for (std::size_t i = 0; i < x.size() && top > 0; ++i) out.codes[i] = std::rint(x[i] / out.scale);
+  return out;
+}
+
+enum class TruthProducts : std::uint8_t { exact, int8 };
+
 class Truth {
  public:
-  explicit Truth(const engine::GgufFile& file) : Truth(file, must(engine::read_spec(file))) {}
-  Truth(const engine::GgufFile& file, engine::ModelSpec spec)
-      : file_(file), spec_(std::move(spec)) {}
+  explicit Truth(const engine::GgufFile& file, TruthProducts products = TruthProducts::exact)
+      : Truth(file, must(engine::read_spec(file)), products) {}
+  Truth(const engine::GgufFile& file, engine::ModelSpec spec,
+        TruthProducts products = TruthProducts::exact)
+      : file_(file), spec_(std::move(spec)), products_(products) {}
 
   std::vector<Vector> logits(const Tokens& tokens) const {
     std::vector<Vector> x;
@@ -50,10 +82,27 @@ class Truth {
     const double factor =
         file_.find_tensor(name + ".scale") == nullptr ? 1 : values(name + ".scale")[0];
     if (file_.find_tensor(name + ".bias") != nullptr) out = values(name + ".bias");
+    if (has_bytes(name)) {
+      const RotatedBytes by = rotated_bytes(x);
+      for (std::size_t r = 0; r < out.size(); ++r) {
+        const auto row = w.begin() + static_cast<std::ptrdiff_t>(r * x.size());
+        out[r] += factor * product(rotated_bytes({row, row + std::ssize(x)}), by);
+      }
+      return out;
+    }
     for (std::size_t r = 0; r < out.size(); ++r) {
       for (std::size_t k = 0; k < x.size(); ++k) out[r] += factor * w[r * x.size() + k] * x[k];
     }
     return out;
+  }
+  bool has_bytes(const std::string& name) const {
+    return products_ == TruthProducts::int8 && name.starts_with("blk.") &&
+           must(file_.tensor(name + ".weight"))->type != engine::TensorType::f32;
+  }
+  static double product(const RotatedBytes& a, const RotatedBytes& b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.codes.size(); ++i) sum += a.codes[i] * b.codes[i];
+    return sum * a.scale * b.scale / 128;
   }
   Vector norm(const Vector& x, const std::string& name) const {
     const Vector w = values(name);
@@ -139,6 +188,7 @@ class Truth {
 
   const engine::GgufFile& file_;
   engine::ModelSpec spec_;
+  TruthProducts products_;
 };
 
 }  // namespace millrace::testing

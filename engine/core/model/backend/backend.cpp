@@ -27,6 +27,10 @@ Forms Backend::inputs_of(const ExpertMatrix& matrix) const {
   return forms;
 }
 
+Status Backend::to_bytes(const BytesCall& /*call*/) {
+  return fail(Code::internal, "no product of this family reads bytes");
+}
+
 std::uint64_t Backend::panel_bytes(const PanelFormat& format, std::uint32_t columns) const {
   return layout_of(format, columns).panel_bytes();
 }

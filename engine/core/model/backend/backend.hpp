@@ -76,6 +76,14 @@ struct NormCall {
   bool gather = false;
 };
 
+// out = bytes of an activation that stands in `from`: its codes, or its rows.
+struct BytesCall {
+  const Buffer& from;
+  bool codes = false;
+  const Buffer& out;
+  std::uint32_t columns = 0, tokens = 0;
+};
+
 // A layer's attention in a step. qkv has the rows of the layer's AttentionKind; `rope` is the table
 // of its rope.
 struct AttentionCall {
@@ -119,9 +127,9 @@ class Backend {
 
   const Target& target() const { return target_; }
 
-  // The form in which a product over such a matrix reads its input: rows in math exact, one of the
-  // two in math fast; there, by default, codes for quantized matrices and rows for all others. What
-  // codes are is for Target::code_form to say.
+  // The form in which a product over such a matrix reads its input: rows in math exact, rows or
+  // codes in math fast, one of the three in math int8; by default, where products round, codes for
+  // quantized matrices and rows for all others. What codes are is for Target::code_form to say.
   virtual Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const;
   Forms inputs_of(const Projection& matrix) const;
   Forms inputs_of(const ExpertMatrix& matrix) const;
@@ -134,9 +142,13 @@ class Backend {
   PanelLayout layout_of(const PanelFormat& format, std::uint32_t columns) const {
     return {format, columns, lanes_};
   }
-  // The format in which matrices of a type are stored whose only use is products of Target::math:
-  // another one than the type's own if such products read its values no better.
-  virtual PanelFormat stored_format(TensorType type) const { return format_of(type); }
+  // The format in which matrices of a type and so many columns are stored whose only use is
+  // products of Target::math: another one than the type's own if such products read its values no
+  // better. `logits`: the products are logits, which math int8 does not make of bytes.
+  virtual PanelFormat stored_format(TensorType type, std::uint32_t /*columns*/,
+                                    bool /*logits*/) const {
+    return format_of(type);
+  }
   // Packs the rows of a tensor, whose type has the format or is stored in it, from panel_rows *
   // panel on, at most panel_rows, into `out`, which has panel_bytes. Scales are multiplied by
   // `factor`, which only formats with scales as float allow. Several threads pack at once.
@@ -161,10 +173,14 @@ class Backend {
   // may be exact where the model's is not: for products whose rounding would change a choice.
   virtual Status prepare_product(const Projection& matrix, MathMode math) = 0;
   virtual Status project(const ProductCall& call, MathMode math) = 0;
-  // Returns the forms that it wrote: all of call.forms or, if the family does not compute this
-  // matrix and gate in one launch, none. Nothing is enqueued in the second case, which a paired
-  // matrix excludes.
+  // Returns the forms that it wrote: all of call.forms, but for codes in place of bytes; or, if the
+  // family does not compute this matrix and gate in one launch, none. Nothing is enqueued in the
+  // second case, which a paired matrix excludes.
   virtual Result<Forms> gated(const GatedCall& call) = 0;
+
+  // Makes bytes of an activation's codes or rows, as products by a prepared matrix of so many
+  // columns read them. Only families have it whose products do.
+  virtual Status to_bytes(const BytesCall& call);
 
   // Compiles what norm() launches, if it launches anything.
   virtual Status prepare_norm() { return {}; }
@@ -179,7 +195,8 @@ class Backend {
   virtual Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) = 0;
   // The two share the work, in this order: after both, the rotated keys and the values of all rows
   // are in the cache, and out has the heads' outputs. attend() returns the forms that it wrote: all
-  // of `forms`, or only rows, of which the caller makes codes. It may overwrite the other form.
+  // of `forms`, but for codes in place of bytes, or only rows. The caller makes what is left. It
+  // may overwrite the other forms.
   virtual Status rope_and_store(const AttentionCall& call) = 0;
   virtual Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) = 0;
 

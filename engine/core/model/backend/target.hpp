@@ -76,11 +76,14 @@ struct Target {
 
   float inverse_width() const;
   std::string gate_define() const;
-  // Words from one row of codes to the next, and the defines of kernels that write codes.
-  // Words that memory for so many rows of codes has.
+  // Words that memory for so many rows of codes has, and of bytes.
+  std::uint64_t byte_words(std::uint32_t columns, std::uint64_t rows) const {
+    return engine::code_stride(columns, CodeForm::bytes) * code_rows(rows, CodeForm::bytes);
+  }
   std::uint64_t code_words(std::uint32_t columns, std::uint64_t rows) const {
     return code_stride(columns) * code_rows(rows, code_form);
   }
+  // Words from one row of codes to the next, and the defines of kernels that write codes.
   std::uint32_t code_stride(std::uint32_t columns) const {
     return engine::code_stride(columns, code_form);
   }

@@ -28,8 +28,8 @@ Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns) {
 Status GenericBackend::prepare_product(const Projection& matrix, MathMode math) {
   for (const WeightRun& run : matrix.runs) {
     const PanelLayout layout = layout_of(run.format, matrix.columns);
-    MILLRACE_TRY(inputs_of(run.format, matrix.columns, math).codes ? prepare_codes(layout)
-                                                                   : prepare(layout, false));
+    MILLRACE_TRY(inputs_of(run.format, matrix.columns, math).rows ? prepare(layout, false)
+                                                                  : prepare_codes(layout));
   }
   return {};
 }
@@ -51,7 +51,7 @@ Status GenericBackend::project(const ProductCall& call, MathMode math) {
   const std::uint32_t mode = product_mode(call.accumulate, matrix.bias);
   const std::uint32_t k = round_up(matrix.columns, block_columns);
   for (const WeightRun& run : matrix.runs) {
-    if (inputs_of(run.format, matrix.columns, math).codes) {
+    if (!inputs_of(run.format, matrix.columns, math).rows) {
       MILLRACE_TRY(project_codes(call, run));
       continue;
     }

@@ -185,14 +185,15 @@ Status NvidiaBackend::attend_units(Kernel& kernel, std::uint32_t warps, const At
        target().code_stride(kind.columns()), kind.scale});
 }
 
-// Writes codes in the same launch, if they are wanted.
+// Writes codes in the same launch, if they are wanted, or bytes are to be made of them.
 Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation& out, Forms forms) {
   const KvPages& kv = call.kv;
   if (!on_matrix_unit(kv.codecs, kv.kind)) return GenericBackend::attend(call, out, forms);
   const std::uint32_t cut = target().cut_of(kv.kind);
   const AttentionItems& items = call.step.attention[cut];
   MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items));
-  const AttentionOutput to{forms.rows ? out.rows : no_buffer, forms.codes ? out.codes : no_buffer};
+  const Forms made{.rows = forms.rows, .codes = forms.codes || forms.bytes};
+  const AttentionOutput to{made.rows ? out.rows : no_buffer, made.codes ? out.codes : no_buffer};
   // Warps that share rows each make all weights, which for packed codes costs more than it hides
   // where units are many.
   const bool lone =
@@ -202,7 +203,7 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   MILLRACE_TRY(attend_units(narrow, lone ? 1 : sharing_warps, call, to, items.single_units));
   MILLRACE_TRY(attend_units(wide_attention_.at({kv.codecs, kv.kind}), limits_[cut].warps, call, to,
                             items.multi_units));
-  return forms;
+  return made;
 }
 
 std::vector<const Buffer*> NvidiaBackend::counters() const {

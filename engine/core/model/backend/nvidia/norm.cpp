@@ -1,39 +1,21 @@
 // The norms of NVIDIA GPUs.
-#include <algorithm>
-
 #include "engine/core/model/backend/nvidia/nvidia_backend.hpp"
 #include "engine/core/model/backend/nvidia/warps.hpp"
 #include "engine/core/model/program_text.hpp"
 
 namespace millrace::engine {
-namespace {
-
-constexpr std::uint32_t vector_channels = 8;  // of kernels/norm/nvidia.cl
-
-std::uint32_t vectors_of(std::uint32_t width) {
-  return round_up(width, panel_rows) / vector_channels;
-}
-
-// Work-items of a row: one for each vector, or in wide rows for two, and more where a group is as
-// large as it may be.
-std::uint32_t items_of(std::uint32_t vectors) {
-  constexpr std::uint32_t narrow = 256, most = 512;
-  const std::uint32_t wanted = vectors <= narrow ? vectors : parts(vectors, 2);
-  return std::min(most, round_up(wanted, warp_items));
-}
-
-}  // namespace
 
 Status NvidiaBackend::prepare_norm() {
-  const std::uint32_t vectors = vectors_of(target().spec.width);
+  const std::uint32_t vectors = row_vectors(target().spec.width);
   if (!rounds(target().math) || vectors == 0) return {};
   ProgramSpec program{.name = "norm", .sources = {"norm/nvidia.cl"}, .defines = {}};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
   add("VECTORS", vectors);
-  add("ITEMS", items_of(vectors));
+  add("ITEMS", row_items(vectors));
   add("NORM_CENTERED", target().spec.centered_norms ? 1 : 0);
+  add("NORM_BYTES", target().math == MathMode::int8 ? 1 : 0);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
   MILLRACE_ASSIGN(const Program built, target().device->build(program));
   MILLRACE_ASSIGN(norm_, target().device->kernel(built, "rms_norm"));
@@ -46,11 +28,11 @@ Result<Forms> NvidiaBackend::norm(const NormCall& call) {
   MILLRACE_TRY(target().device->launch(
       norm_,
       {.groups = {call.gather ? call.step.outputs : call.step.tokens},
-       .local = {items_of(vectors_of(width))}},
+       .local = {row_items(row_vectors(width))}},
       {call.x, call.weight, call.forms.rows ? call.out.rows : no_buffer,
-       call.forms.codes ? call.out.codes : no_buffer, call.step_words, call.step.outputs_at,
-       call.gather ? 1u : 0u, stride, stride, target().code_stride(width), target().inverse_width(),
-       target().spec.norm_epsilon}));
+       call.forms.codes ? call.out.codes : no_buffer, call.forms.bytes ? call.out.bytes : no_buffer,
+       call.step_words, call.step.outputs_at, call.gather ? 1u : 0u, stride, stride,
+       target().code_stride(width), target().inverse_width(), target().spec.norm_epsilon}));
   return call.forms;
 }
 

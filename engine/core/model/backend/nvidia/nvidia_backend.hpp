@@ -13,6 +13,7 @@
 
 #include "engine/core/model/backend/generic/generic_backend.hpp"
 #include "engine/core/model/backend/nvidia/attention_units.hpp"
+#include "engine/core/model/backend/nvidia/byte_rows.hpp"
 #include "engine/core/model/backend/nvidia/wide_products.hpp"
 
 namespace millrace::engine {
@@ -32,17 +33,19 @@ class NvidiaBackend final : public GenericBackend {
   explicit NvidiaBackend(Target of)
       : GenericBackend(with_halves(std::move(of)), true),
         wide_(target()),
+        byte_rows_(target()),
         limits_(matrix_limits()) {}
 
   // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
   // whole blocks.
   Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
   // BF16 as the halves that are multiplied.
-  PanelFormat stored_format(TensorType type) const override;
+  PanelFormat stored_format(TensorType type, std::uint32_t columns, bool logits) const override;
   // Gate and up in turns, of all types but floats.
   bool pairs_gate(const PanelFormat& format, std::uint32_t columns) const override;
   Result<Forms> gated(const GatedCall& call) override;
-  // In math fast, in a kernel of its own.
+  Status to_bytes(const BytesCall& call) override { return byte_rows_.run(call); }
+  // Where products round, in a kernel of its own.
   Status prepare_norm() override;
   Result<Forms> norm(const NormCall& call) override;
   void cut_attention(StepTable& step) override { planner_.append(limits_, step); }
@@ -89,6 +92,7 @@ class NvidiaBackend final : public GenericBackend {
 
   std::map<UnitKey, Kernel> unit_products_;
   WideProducts wide_;
+  ByteRows byte_rows_;
   Kernel norm_;
   std::vector<MatrixLimits> limits_;
   MatrixPlanner planner_;

@@ -70,7 +70,8 @@ Forms NvidiaBackend::inputs_of(const PanelFormat& format, std::uint32_t columns,
   return {.rows = !codes, .codes = codes};
 }
 
-PanelFormat NvidiaBackend::stored_format(TensorType type) const {
+PanelFormat NvidiaBackend::stored_format(TensorType type, std::uint32_t /*columns*/,
+                                         bool /*logits*/) const {
   const bool halves = rounds(target().math) && type == TensorType::bf16;
   return format_of(halves ? TensorType::f16 : type);
 }
@@ -145,10 +146,11 @@ Result<Forms> NvidiaBackend::gated(const GatedCall& call) {
     return {};
   };
   if (call.forms.rows) MILLRACE_TRY(store(call.out.rows, input_stride(width), 0));
-  if (call.forms.codes) {
+  const Forms made{.rows = call.forms.rows, .codes = call.forms.codes || call.forms.bytes};
+  if (made.codes) {
     MILLRACE_TRY(store(call.out.codes, target().code_stride(width), MODE_CODES));
   }
-  return call.forms;
+  return made;
 }
 
 Status NvidiaBackend::multiply(const ProductCall& call, const WeightRun& run, std::uint32_t mode) {
