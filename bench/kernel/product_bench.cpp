@@ -1,7 +1,7 @@
-// Times products of matrices in math fast on a GPU, by the device's own clock.
+// Times products of matrices in math fast or int8 on a GPU, by the device's own clock.
 //
 //   product_bench [--device D] [--types Q8_0,BF16] [--shapes 6144x4096,...] [--columns 1,8,...]
-//                 [--forms 0,1,...]
+//                 [--forms 0,1,...] [--math fast|int8]
 //
 // Prints microseconds, Tflop/s, and GB/s of weights for each. Weights are random and in several
 // copies, which launches read in turn, so that no cache holds them; activations are random. A form
@@ -33,6 +33,7 @@ struct Flags {
   std::vector<std::string> shapes{"6144x4096", "4096x4096", "28672x4096", "4096x14336"};
   std::vector<std::uint32_t> columns{1, 8, 16, 32, 64, 128, 256, 512, 1024};
   std::vector<std::uint32_t> forms{0};
+  std::string math{math_name(MathMode::fast)};
 };
 
 ModelSpec any_model() {
@@ -49,12 +50,15 @@ ModelSpec any_model() {
 // Products by matrices of one type and size, with activations in the form of codes.
 class Load {
  public:
-  Load(Device& device, TensorType type, Sizes sizes, std::uint32_t most_columns, std::uint32_t form)
+  Load(Device& device, TensorType type, Sizes sizes, std::uint32_t most_columns, std::uint32_t form,
+       MathMode math)
       : device_(device),
-        operations_(device, any_model(), MathMode::fast, {.wide_shape = form}),
+        operations_(device, any_model(), math, {.wide_shape = form}),
         sizes_(sizes) {
     constexpr std::uint64_t beyond_caches = 256ull << 20;
-    const PanelFormat format = format_of(type);
+    const PanelFormat format = math == MathMode::int8
+                                   ? operations_.backend().stored_format(type, sizes.columns, false)
+                                   : format_of(type);
     const std::uint32_t panels = sizes.rows / panel_rows;
     bytes_ = operations_.backend().panel_bytes(format, sizes.columns) * panels;
     const auto copies = static_cast<std::uint32_t>(beyond_caches / bytes_ + 2);
@@ -71,10 +75,14 @@ class Load {
       must(operations_.prepare_product(matrix));
       matrices_.push_back(std::move(matrix));
     }
-    const std::uint64_t x_bytes =
-        operations_.target().code_words(sizes.columns, most_columns) * sizeof(std::uint32_t);
-    x_.codes = must(device.allocate(x_bytes, "x"));
-    must(device.write(x_.codes, 0, random_halves(x_bytes, 2)));
+    const Target& target = operations_.target();
+    const std::uint64_t x_words = math == MathMode::int8
+                                      ? target.byte_words(sizes.columns, most_columns)
+                                      : target.code_words(sizes.columns, most_columns);
+    const std::uint64_t x_bytes = x_words * sizeof(std::uint32_t);
+    Buffer& x = math == MathMode::int8 ? x_.bytes : x_.codes;
+    x = must(device.allocate(x_bytes, "x"));
+    must(device.write(x, 0, random_halves(x_bytes, 2)));
     out_ = must(device.allocate(std::uint64_t{sizes.rows} * 1024 * sizeof(float), "y"));
   }
 
@@ -146,12 +154,14 @@ void run(const Flags& flags) {
   options.profile = true;
   const auto device = must(Device::open(options));
   std::printf("%s, driver %s\n", device->info().name.c_str(), device->info().driver.c_str());
+  const bool int8 = flags.math == math_name(MathMode::int8);
   const std::uint32_t most = *std::ranges::max_element(flags.columns);
   for (const std::string& type : flags.types) {
     for (const std::string& shape : flags.shapes) {
       const Sizes sizes = sizes_of(shape);
       for (const std::uint32_t form : flags.forms) {
-        Load load(*device, type_of(type), sizes, most, form);
+        Load load(*device, type_of(type), sizes, most, form,
+                  int8 ? MathMode::int8 : MathMode::fast);
         std::printf("%s %s form %u:", type.c_str(), shape.c_str(), form);
         for (const std::uint32_t columns : flags.columns) {
           const double s = load.seconds(columns);
@@ -177,6 +187,7 @@ int main(int argc, char** argv) {
   app.add_option("--shapes", flags.shapes, "rows and columns of the weights")->delimiter(',');
   app.add_option("--columns", flags.columns, "columns of activations")->delimiter(',');
   app.add_option("--forms", flags.forms, "forms of wide products; 0 chooses")->delimiter(',');
+  app.add_option("--math", flags.math, "math mode")->check(CLI::IsMember({"fast", "int8"}));
   CLI11_PARSE(app, argc, argv);
   millrace::engine::run(flags);
   return 0;

@@ -27,6 +27,8 @@
 //     SCALE_BLOCK columns share a d and an m. S counts first the d of a block, then its m: one of
 //     each for SCALE_BLOCK 32, two for SCALE_BLOCK 16 (columns 0..15 and 16..31).
 //
+//   bytes          CODES 9, of math int8: see kernels/matmul/int8_panel.h
+//
 //   With LANES 1 the numbers of a block stand as the lanes of a warp take them for the matrix unit
 //   of NVIDIA GPUs (operands.cl). Column 16j + 2t + 8h + z of a block, with t below 4 and j, h, z
 //   below 2, is then at place 8t + 4j + 2h + z, and places replace columns in the rules for CODES
@@ -47,11 +49,14 @@
 //   defines: products of scale and code are exact in fp32, so one fma rounds once, as a multiply
 //   and an add do; so are products of a char and a half.
 //
-// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4, 5, 6 or 8; OFFSET; AFFINE; CODE_LEVELS;
-// SCALE_SIZE, 0 without codes; SCALE_BLOCK; LANES; K, the padded number of columns. A program that
-// multiplies matrices of several formats or depths gives them to each part that multiplies
-// (integer_tiles.cl), with PRODUCT to number the parts: MR_N(mr_pairs) is mr_pairs_0.
+// Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4, 5, 6, 8 or 9 (bytes); OFFSET; AFFINE;
+// CODE_LEVELS; SCALE_SIZE, 0 without codes; SCALE_BLOCK; LANES; K, the padded number of columns. A
+// program that multiplies matrices of several formats or depths gives them to each part that
+// multiplies (integer_tiles.cl), with PRODUCT to number the parts: MR_N(mr_pairs) is mr_pairs_0.
 #include "common/prelude.cl"
+#include "quantize/code_block.h"
+// After code_block.h.
+#include "matmul/int8_panel.h"
 
 #ifndef CODES  // Q4_0
 #define CODES 4
@@ -75,6 +80,7 @@
 #define MR_F32 0
 #define MR_F16 1
 #define MR_BF16 3
+#define MR_BYTES (CODES == 9)
 
 #define K_BLOCKS (K / 32)
 #define WORDS CODES  // of a block: 32 columns of so many bits
@@ -90,8 +96,9 @@
 // Whether rows stand as the unit reads them.
 #define UNIT_ROWS (LANES && SCALE_SIZE == 0 && CODES == MR_F16)
 #define PANEL_BYTES                                      \
-  (SCALE_SIZE > 0 ? CODES_AT + K_BLOCKS * WORDS * 64     \
-                  : (UNIT_ROWS ? (K + 63) / 64 * 64 : K) * (CODES == MR_F32 ? 64 : 32))
+  (MR_BYTES         ? INT8_PANEL_BYTES(INT8_GROUPS(K))   \
+   : SCALE_SIZE > 0 ? CODES_AT + K_BLOCKS * WORDS * 64   \
+                    : (UNIT_ROWS ? (K + 63) / 64 * 64 : K) * (CODES == MR_F32 ? 64 : 32))
 
 // Where column k of a block stands.
 #define MR_PLACE(k) (LANES ? (k) % 8 / 2 * 8 + (k) / 16 * 4 + (k) % 16 / 8 * 2 + (k) % 2 : (k))

@@ -12,6 +12,9 @@
 //
 // Pairs of a and b that stand for each other may be any.
 //
+// mr_mma_bytes(sums, a, b): the same of signed bytes, 32 for 16 halves, in integers; a word holds
+// four bytes for a pair.
+//
 // mr_load_columns(tile, lane): the words of b for two instructions, 32 halves of each of 8 columns:
 // two words for the first 16 halves, two for the others. Vector m of column c, of four, stands in
 // local memory at tile[MR_COLUMN_AT(c, m)], so that 8 lanes never meet in a bank.
@@ -22,6 +25,9 @@
 //
 // mr_load_rows(a, tile, m, lane): the words of a of vectors m and m + 1 of 16 rows of eight
 // vectors; vector m of row r stands at tile[r * 8 + (m ^ (r % 8))].
+//
+// mr_load_unit_columns(tile, m, lane): the words of b of vectors m .. m + 3 of eight columns, for
+// two instructions; vector m of column c stands at tile[c * 8 + (m ^ c)].
 //
 // mr_copy16(to, from): begins to copy four words from global to local memory.
 // mr_copy16_if(exists, to, from) writes zeros, and reads nothing, where nothing exists.
@@ -59,13 +65,26 @@ static inline void mr_mma_halves(float* sums, const uint* a, const uint* b) {
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
+static inline void mr_mma_bytes(int* sums, const uint* a, const uint* b) {
+  __asm__(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+MR_GROUP_INLINE uint4 mr_load_words(__local const uint4* row) {
   uint4 words;
   __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                    : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                   : "r"((uint)(size_t)(tile + MR_COLUMN_AT(lane % 8, lane / 8)))
+                   : "r"((uint)(size_t)row)
                    : "memory");
   return words;
+}
+MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
+  return mr_load_words(tile + MR_COLUMN_AT(lane % 8, lane / 8));
+}
+MR_GROUP_INLINE uint4 mr_load_unit_columns(__local const uint4* tile, uint m, uint lane) {
+  return mr_load_words(tile + lane % 8 * 8 + ((m + lane / 8) ^ lane % 8));
 }
 MR_GROUP_INLINE uint4 mr_load_turned(__local const uint4* row) {
   uint4 words;
@@ -113,29 +132,44 @@ MR_GROUP_INLINE float mr_dot_halves(__local const uint* a, __local const uint* b
   return fma(vload_half(0, x), vload_half(0, y), vload_half(1, x) * vload_half(1, y));
 }
 
-MR_GROUP_INLINE void mr_mma_emulated(float* sums, const uint* a, const uint* b,
-                                     __local uint* mma_memory) {
-  const uint lane = (uint)get_local_id(0), g = lane / 4, t = lane % 4;
-  __local uint* warp = mma_memory + (uint)get_local_id(1) * (32 * MMA_WORDS);
-  for (uint i = 0; i < 4; ++i) warp[lane * MMA_WORDS + i] = a[i];
-  for (uint i = 0; i < 2; ++i) warp[lane * MMA_WORDS + 4 + i] = b[i];
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (uint i = 0; i < 4; ++i) {
-    const uint column = 2 * t + i % 2;
-    for (uint pair = 0; pair < 8; ++pair) {
-      const uint u = pair % 4, later = pair / 4;
-      sums[i] += mr_dot_halves(warp + (4 * g + u) * MMA_WORDS + 2 * later + i / 2,
-                               warp + (4 * column + u) * MMA_WORDS + 4 + later);
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
+MR_GROUP_INLINE int mr_dot_bytes(__local const uint* a, __local const uint* b) {
+  const int4 products = convert_int4(as_char4(*a)) * convert_int4(as_char4(*b));
+  return products.x + products.y + products.z + products.w;
 }
-#define mr_mma_halves(sums, a, b) mr_mma_emulated(sums, a, b, mma_memory)
+
+#define MR_MMA_EMULATED(NAME, T, DOT)                                                       \
+  MR_GROUP_INLINE void NAME(T* sums, const uint* a, const uint* b, __local uint* mma_memory) { \
+    const uint lane = (uint)get_local_id(0), g = lane / 4, t = lane % 4;                    \
+    __local uint* warp = mma_memory + (uint)get_local_id(1) * (32 * MMA_WORDS);             \
+    for (uint i = 0; i < 4; ++i) warp[lane * MMA_WORDS + i] = a[i];                         \
+    for (uint i = 0; i < 2; ++i) warp[lane * MMA_WORDS + 4 + i] = b[i];                     \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                           \
+    for (uint i = 0; i < 4; ++i) {                                                          \
+      const uint column = 2 * t + i % 2;                                                    \
+      for (uint pair = 0; pair < 8; ++pair) {                                               \
+        const uint u = pair % 4, later = pair / 4;                                          \
+        sums[i] += DOT(warp + (4 * g + u) * MMA_WORDS + 2 * later + i / 2,                  \
+                       warp + (4 * column + u) * MMA_WORDS + 4 + later);                    \
+      }                                                                                     \
+    }                                                                                       \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                           \
+  }
+MR_MMA_EMULATED(mr_halves_emulated, float, mr_dot_halves)
+MR_MMA_EMULATED(mr_bytes_emulated, int, mr_dot_bytes)
+#define mr_mma_halves(sums, a, b) mr_halves_emulated(sums, a, b, mma_memory)
+#define mr_mma_bytes(sums, a, b) mr_bytes_emulated(sums, a, b, mma_memory)
 
 MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
   const uint g = lane / 4, t = lane % 4;
   uint words[4];
   for (uint m = 0; m < 4; ++m) words[m] = ((__local const uint*)(tile + MR_COLUMN_AT(g, m)))[t];
+  return (uint4)(words[0], words[1], words[2], words[3]);
+}
+
+MR_GROUP_INLINE uint4 mr_load_unit_columns(__local const uint4* tile, uint m, uint lane) {
+  const uint g = lane / 4, t = lane % 4;
+  uint words[4];
+  MR_EACH(i, 4) words[i] = ((__local const uint*)(tile + g * 8 + ((m + i) ^ g)))[t];
   return (uint4)(words[0], words[1], words[2], words[3]);
 }
 

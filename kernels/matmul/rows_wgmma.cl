@@ -1,7 +1,8 @@
 #pragma once
-// Products by matrices of F16 on the matrix unit of NVIDIA GPUs of compute capability 9.0, which
-// reads both operands from local memory. Contract, arguments and bits: half_nvidia.cl, whose
-// instructions add the same 16 columns in the same order.
+// Products by matrices of F16 or of bytes on the matrix unit of NVIDIA GPUs of compute capability
+// 9.0, which reads both operands from local memory. Contract, arguments and bits: half_nvidia.cl,
+// whose instructions add the same 16 columns in the same order; of bytes int8_nvidia.cl, whose sums
+// are exact.
 //
 //   weight   panels whose rows stand as the unit reads them (UNIT_ROWS, layout.cl)
 //   launch   local (32, 4 * WARPGROUPS + 4), any number of groups: each computes tiles of
@@ -9,9 +10,9 @@
 //            are neighbours
 //
 // WARPGROUPS sets of four warps multiply, 64 rows each. A work-item of each of four more warps has
-// the copy unit fill stages of 64 columns of K: the panels 4p + w of warp w, and a run of the
-// columns of x, both of which stand in memory as they do in local memory. A stage has a barrier
-// that it is filled and one that it has been left. The filling runs on into the next tile.
+// the copy unit fill stages of 64 columns of K, 128 of bytes: the panels 4p + w of warp w, and a
+// run of the columns of x, both of which stand in memory as they do in local memory. A stage has a
+// barrier that it is filled and one that it has been left. The filling runs on into the next tile.
 // Limit: many columns: the unit; few: memory.
 //
 // Defines besides those of layout.cl: WARPGROUPS, TILE_COLUMNS, STAGES, X_STRIDE, MATRIX_UNIT 1.
@@ -27,10 +28,18 @@
 #define STAGES 4
 #endif
 #ifndef X_STRIDE
-#define X_STRIDE ((K + 63) / 64 * 32)
+#define X_STRIDE (MR_BYTES ? INT8_ROW_WORDS(INT8_GROUPS(K)) : (K + 63) / 64 * 32)
 #endif
 
+#if MR_BYTES
+#define STEPS INT8_GROUPS(K)
+#define MR_MULTIPLY_ROWS MR_WGMMA_BYTES
+#define WHOLE_STEPS 1
+#else
 #define STEPS ((K + 63) / 64)
+#define MR_MULTIPLY_ROWS MR_WGMMA_ROWS
+#define WHOLE_STEPS (K % 64 == 0)
+#endif
 #define WARPS 4  // that copy
 #define TILE_PANELS (4 * WARPGROUPS)
 #define RUN_ROWS (TILE_COLUMNS < H_ROWS ? TILE_COLUMNS : H_ROWS)  // rows of x that stand together
@@ -95,15 +104,16 @@ MR_GROUP_INLINE void mr_fill_tiles(uint memory, __global const uchar* weight,
 }
 
 // Multiplies the stages of all tiles of the group, and stores the sums.
-MR_GROUP_INLINE void mr_multiply_tiles(uint memory, Tiles tiles, __global float* out,
+MR_GROUP_INLINE void mr_multiply_tiles(uint memory, __global const uchar* weight,
+                                       __global const uchar* x, Tiles tiles, __global float* out,
                                        __global const float* bias, uint out_stride, uint out_row,
                                        uint mode, uint warp, uint lane) {
   const ulong first_rows = mr_columns(memory + ROWS_AT + warp / 4 * (4 * UNIT_BYTES));
   const ulong first_columns = mr_columns(memory);
   Turn turn = {0, 0};
   for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
-    float acc[TILE_SUMS];
-    MR_EACH(i, TILE_SUMS) acc[i] = 0.0f;
+    Sum acc[TILE_SUMS];
+    MR_EACH(i, TILE_SUMS) acc[i] = 0;
     uint leaves = 0;  // the barrier of the stage before, for a lane that says so; or 0
     _Pragma("unroll 1") for (uint step = 0; step < STEPS; ++step) {
       const uint filled = memory + FILLED_AT + 8 * turn.stage;
@@ -111,10 +121,10 @@ MR_GROUP_INLINE void mr_multiply_tiles(uint memory, Tiles tiles, __global float*
       const ulong rows = first_rows + turn.stage * (ROWS_BYTES / 16);
       const ulong columns = first_columns + turn.stage * (X_BYTES / 16);
       MR_WGMMA_BEGIN();
-      MR_EACH(j, 2) MR_WGMMA_ROWS(acc, rows + j * 2, columns + j * 2);
+      MR_EACH(j, 2) MR_MULTIPLY_ROWS(acc, rows + j * 2, columns + j * 2);
       // Half of the last step is missing where K is no multiple of 64: x has no zeros there.
-      if (K % 64 == 0 || step + 1 < STEPS) {
-        MR_EACH(j, 2) MR_WGMMA_ROWS(acc, rows + 4 + j * 2, columns + 4 + j * 2);
+      if (WHOLE_STEPS || step + 1 < STEPS) {
+        MR_EACH(j, 2) MR_MULTIPLY_ROWS(acc, rows + 4 + j * 2, columns + 4 + j * 2);
       }
       MR_WGMMA_BEGUN();
       MR_WGMMA_WAIT_FOR_EARLIER();
@@ -126,9 +136,13 @@ MR_GROUP_INLINE void mr_multiply_tiles(uint memory, Tiles tiles, __global float*
     if (leaves != 0) mr_arrive(leaves);
     const uint panel = tile / tiles.column_tiles * TILE_PANELS + warp;
     if (panel < tiles.panels) {
+#if MR_BYTES
+      const SumScales scales =
+          mr_scales_of(weight + (size_t)panel * PANEL_BYTES, x, lane / 4);
+#endif
       mr_store_tiles(acc, TILE_COLUMNS / 8, out, bias, out_row + panel * 16 + lane / 4,
                      tile % tiles.column_tiles * TILE_COLUMNS + 2 * (lane % 4), tiles.columns,
-                     out_stride, mode);
+                     out_stride, mode MR_SCALES_ARGUMENT);
     }
   }
 }
@@ -150,7 +164,7 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   if (warp < TILE_PANELS) {
-    mr_multiply_tiles(memory, tiles, out, bias, out_stride, out_row, mode, warp, lane);
+    mr_multiply_tiles(memory, weight, x, tiles, out, bias, out_stride, out_row, mode, warp, lane);
   } else if (lane == 0) {
     mr_fill_tiles(memory, weight, x, tiles, warp - TILE_PANELS);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // Stores the sums of a panel and tiles of 8 columns as the matrix unit of NVIDIA GPUs leaves them
-// (mma.cl, wgmma.cl), times H_UNIT, plus what the mode of the product adds.
+// (mma.cl, wgmma.cl), with the unit or the scales of the product, plus what its mode adds.
 //
 // Or, with MODE_GATED, the activation of gate and up (activation/gate.cl). A panel then has 8 rows
 // of gate, then those of the same 8 channels of up, so that a lane, which has the rows g and g + 8,
@@ -11,16 +11,58 @@
 #include "activation/gate.cl"
 #include "common/halves.cl"
 #include "common/prelude.cl"
+#include "matmul/layout.cl"
 #include "matmul/mode.h"
 #include "quantize/code_block.h"
 
 // Tiles whose old outputs are read before the first is written, so that a work-item waits for
-// memory once for all of them.
-#define TILES_AT_ONCE 4
+// memory once for all of them. The scales of bytes take the registers of the rest.
+#define TILES_AT_ONCE (MR_BYTES ? 2 : 4)
+
+// What makes results of sums: H_UNIT or, for matrices of bytes, the scales of the lane's two rows
+// and those of x, which begin at `x`.
+#if MR_BYTES
+typedef int Sum;
+typedef struct {
+  float row[2];
+  __global const float* x;
+} SumScales;
+#define MR_SCALES_PARAMETER , SumScales scales
+#define MR_SCALES_ARGUMENT , scales
+
+MR_GROUP_INLINE SumScales mr_scales_of(__global const uchar* panel, __global const void* x,
+                                       uint row) {
+  __global const float* rows = (__global const float*)(panel + INT8_SCALES_AT(INT8_GROUPS(K)));
+  const SumScales out = {{rows[row], rows[row + 8]}, (__global const float*)x};
+  return out;
+}
+#else
+typedef float Sum;
+#define MR_SCALES_PARAMETER
+#define MR_SCALES_ARGUMENT
+#endif
+
+MR_GROUP_INLINE void mr_results(float* results, const Sum* sums, int tiles,
+                                uint column MR_SCALES_PARAMETER) {
+#if MR_BYTES
+  // All of these columns stand in one panel, whose memory is whole.
+  __global const float2* by_columns =
+      (__global const float2*)(scales.x + INT8_SCALE_AT(column, INT8_GROUPS(K)));
+  MR_EACH(n, tiles) {
+    const float2 by = by_columns[4 * n];
+    MR_EACH(i, 2) {
+      results[4 * n + 2 * i] = ((float)sums[4 * n + 2 * i] * by.x) * scales.row[i];
+      results[4 * n + 2 * i + 1] = ((float)sums[4 * n + 2 * i + 1] * by.y) * scales.row[i];
+    }
+  }
+#else
+  MR_EACH(i, 4 * tiles) results[i] = sums[i] * H_UNIT;
+#endif
+}
 
 // Stores what exists of `tiles` tiles, at most TILES_AT_ONCE; the first column of the lane is
 // `column`, and its rows are `row` and `row` + 8 of the output.
-MR_GROUP_INLINE void mr_store_some(const float* sums, int tiles, __global float* out,
+MR_GROUP_INLINE void mr_store_some(const float* results, int tiles, __global float* out,
                                    const float* bias, uint row, uint column, uint columns,
                                    uint out_stride, uint mode) {
   float old[4 * TILES_AT_ONCE];
@@ -32,7 +74,7 @@ MR_GROUP_INLINE void mr_store_some(const float* sums, int tiles, __global float*
     }
   }
   MR_EACH(n, tiles) MR_EACH(i, 4) {
-    float sum = sums[4 * n + i] * H_UNIT;
+    float sum = results[4 * n + i];
     if ((mode & MODE_BIASED) != 0) sum = sum + bias[i / 2];
     if ((mode & MODE_ADDS) != 0) sum = sum + old[4 * n + i];
     if (column + 8 * n + i % 2 < columns) {
@@ -57,7 +99,7 @@ static inline float mr_activation(float gate, float up) {
 
 // Stores the activations of what exists of `tiles` tiles, at most TILES_AT_ONCE. `out` has rows of
 // channels, out_stride floats each, or codes, out_stride words each.
-MR_GROUP_INLINE void mr_store_gated(const float* sums, int tiles, __global void* out,
+MR_GROUP_INLINE void mr_store_gated(const float* results, int tiles, __global void* out,
                                     const float* bias, uint channel, uint column, uint columns,
                                     uint out_stride, uint mode) {
   __global ushort* codes = (__global ushort*)out;
@@ -65,7 +107,7 @@ MR_GROUP_INLINE void mr_store_gated(const float* sums, int tiles, __global void*
   MR_EACH(n, tiles) {
     float value[2];
     MR_EACH(i, 2) {
-      float gate = sums[4 * n + i] * H_UNIT, up = sums[4 * n + 2 + i] * H_UNIT;
+      float gate = results[4 * n + i], up = results[4 * n + 2 + i];
       if ((mode & MODE_BIASED) != 0) {
         gate = gate + bias[0];
         up = up + bias[1];
@@ -88,9 +130,10 @@ MR_GROUP_INLINE void mr_store_gated(const float* sums, int tiles, __global void*
 }
 #endif
 
-MR_GROUP_INLINE void mr_store_tiles(const float* sums, int tiles, __global float* out,
+MR_GROUP_INLINE void mr_store_tiles(const Sum* sums, int tiles, __global float* out,
                                     __global const float* bias, uint row, uint column,
-                                    uint columns, uint out_stride, uint mode) {
+                                    uint columns, uint out_stride,
+                                    uint mode MR_SCALES_PARAMETER) {
   float own_bias[2] = {0.0f, 0.0f};
   if ((mode & MODE_BIASED) != 0) {
     own_bias[0] = bias[row];
@@ -105,12 +148,17 @@ MR_GROUP_INLINE void mr_store_tiles(const float* sums, int tiles, __global float
       // A branch of its own for each turn: else the compiler computes all at once, and lacks
       // registers.
       if (first < columns) {
-        mr_store_gated(sums + 4 * begin, count, out, own_bias, row / 16 * 8 + row % 8, first,
+        float results[4 * TILES_AT_ONCE];
+        mr_results(results, sums + 4 * begin, count, first MR_SCALES_ARGUMENT);
+        mr_store_gated(results, count, out, own_bias, row / 16 * 8 + row % 8, first,
                        columns, out_stride, mode);
       }
       continue;
     }
 #endif
-    mr_store_some(sums + 4 * begin, count, out, own_bias, row, first, columns, out_stride, mode);
+    if (MR_BYTES && first >= columns) continue;  // likewise
+    float results[4 * TILES_AT_ONCE];
+    mr_results(results, sums + 4 * begin, count, first MR_SCALES_ARGUMENT);
+    mr_store_some(results, count, out, own_bias, row, first, columns, out_stride, mode);
   }
 }

@@ -11,10 +11,13 @@
 // and TILE_COLUMNS columns of 16 halves, like mr_mma_halves (mma.cl) for each warp's 16 rows and
 // each 8 columns: sums[4n + i] is element i of tile n. They only begin; operands and sums are the
 // unit's until MR_WGMMA_WAIT.
+// MR_WGMMA_BYTES(sums, rows, columns): the same as MR_WGMMA_ROWS for 32 signed bytes in place of 16
+// halves, and sums that are int, for matrices of bytes (layout.cl).
 // `columns` describes (mr_columns) a place in rows of 64 halves, one for each column: 128 bytes,
 // in which vector m of column c stands at m ^ (c % 8), from a multiple of 1024 bytes on; 16 halves
 // further is 2 more. `rows` describes the same of the 64 rows.
 #include "common/prelude.cl"
+#include "matmul/layout.cl"
 
 #ifndef TILE_COLUMNS
 #define TILE_COLUMNS 8
@@ -22,7 +25,13 @@
 #define TILE_SUMS (TILE_COLUMNS / 2)  // of a lane
 
 #define MR_ONLY_90A "//@90a "
-#define MR_SUMS_4(s, i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
+#if MR_BYTES
+#define SUM_REGISTER "+r"
+#else
+#define SUM_REGISTER "+f"
+#endif
+#define MR_SUMS_4(s, i) \
+  SUM_REGISTER(s[i]), SUM_REGISTER(s[i + 1]), SUM_REGISTER(s[i + 2]), SUM_REGISTER(s[i + 3])
 #define MR_SUMS_16(s, i) \
   MR_SUMS_4(s, i), MR_SUMS_4(s, i + 4), MR_SUMS_4(s, i + 8), MR_SUMS_4(s, i + 12)
 #define MR_SUMS_64(s, i) \
@@ -91,6 +100,13 @@
                    "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "                                  \
                    "wgmma.mma_async.sync.aligned.m64n" MR_NUMBER(TILE_COLUMNS)                   \
                    "k16.f32.f16.f16 {" MR_SUMS_TEXT "}, " MR_ROWS_TEXT ", adds, 1, 1, 0, 0; }"   \
+                   : MR_SUMS_OPERANDS(sums)                                                      \
+                   : "l"(rows), "l"(columns))
+#define MR_WGMMA_BYTES(sums, rows, columns)                                                      \
+  __asm__ volatile(MR_ONLY_90A                                                                   \
+                   "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "                                  \
+                   "wgmma.mma_async.sync.aligned.m64n" MR_NUMBER(TILE_COLUMNS)                   \
+                   "k32.s32.s8.s8 {" MR_SUMS_TEXT "}, " MR_ROWS_TEXT ", adds; }"                 \
                    : MR_SUMS_OPERANDS(sums)                                                      \
                    : "l"(rows), "l"(columns))
 // Before products: registers that are their operands have been written.

@@ -10,7 +10,8 @@
 //   scales  d (and m) for each run of scale_block columns: as a half, as a float, or as a step, a
 //           small integer that a half of each 256 columns multiplies
 //
-// F32, F16 and BF16 keep their values. Thread safety: plain values.
+// F32, F16 and BF16 keep their values. Math int8 makes another form of all types, signed bytes with
+// a scale for each row, which is not exact. Thread safety: plain values.
 #include <cstdint>
 
 #include "engine/core/gguf/tensor_type.hpp"
@@ -35,7 +36,8 @@ enum class Codes : std::uint8_t {
   bits4 = 4,
   bits5 = 5,
   bits6 = 6,
-  bits8 = 8
+  bits8 = 8,
+  bytes = 9  // of products of math int8 (kernels/matmul/int8_nvidia.cl)
 };
 
 struct PanelFormat {

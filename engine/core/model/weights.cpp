@@ -16,7 +16,7 @@ namespace millrace::engine {
 namespace {
 
 // Panels of a part, or of a pair.
-struct Piece {
+struct MatrixPiece {
   PanelSource part;
   std::optional<PanelSource> up;  // then `part` is a gate, and they stand in turns
   std::uint32_t panels = 0;
@@ -25,7 +25,7 @@ struct Piece {
 struct Run {
   PanelFormat format;
   std::uint32_t first_row = 0, panels = 0;
-  std::vector<Piece> pieces;
+  std::vector<MatrixPiece> pieces;
 };
 
 // What panels from `first` on hold of a part, of which a panel has `rows` rows.
@@ -48,7 +48,7 @@ PanelFormat format_for(const Backend& backend, const Tensor& tensor, const Use& 
 }
 
 // Appends panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Backend& backend, const Piece& all, const Use& use, std::uint32_t first_row,
+void plan_runs(const Backend& backend, const MatrixPiece& all, const Use& use, std::uint32_t first_row,
                std::vector<Run>& runs) {
   const Tensor& tensor = *all.part.tensor;
   const PanelFormat format = format_for(backend, tensor, use);
@@ -64,7 +64,7 @@ void plan_runs(const Backend& backend, const Piece& all, const Use& use, std::ui
     Run& run = runs.back();
     const std::uint32_t take = std::min(all.panels - at, most - run.panels);
     const std::uint32_t rows = all.up ? panel_rows / 2 : panel_rows;
-    Piece piece{from_panel(all.part, at, take, rows), {}, take};
+    MatrixPiece piece{from_panel(all.part, at, take, rows), {}, take};
     if (all.up) piece.up = from_panel(*all.up, at, take, rows);
     run.pieces.push_back(piece);
     run.panels += take;
@@ -82,7 +82,7 @@ Result<Buffer> allocate(const Backend& backend, const Run& run, std::uint32_t co
   MILLRACE_ASSIGN(Buffer buffer, backend.target().device->allocate(
                                      bytes * run.panels, run.pieces[0].part.tensor->name));
   std::uint64_t offset = 0;
-  for (const Piece& piece : run.pieces) {
+  for (const MatrixPiece& piece : run.pieces) {
     if (piece.up) {
       uploads.add_pair(piece.part, *piece.up, piece.panels, run.format, buffer, offset);
     } else {

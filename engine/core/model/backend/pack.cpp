@@ -9,6 +9,7 @@
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/gguf/load.hpp"
 #include "engine/core/gguf/quant_block.hpp"
+#include "engine/core/model/backend/pack_int8.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -274,6 +275,7 @@ class PanelPacker {
 void pack_rows(const PanelLayout& layout, const PanelRows& from, std::uint32_t first_lane,
                std::span<std::byte> out) {
   if (from.rows == 0) return;
+  if (layout.bytes()) return pack_int8_rows(from, layout.columns, first_lane, out);
   const Tensor& tensor = from.tensor;
   std::byte* const codes = out.data() + layout.codes_at();
   std::vector<std::byte> scratch;

@@ -1,6 +1,7 @@
 #include "engine/core/model/backend/panel_layout.hpp"
 
 #include "engine/core/model/program_text.hpp"
+#include "kernels/matmul/int8_panel.h"
 
 namespace millrace::engine {
 namespace {
@@ -38,6 +39,7 @@ std::uint64_t PanelLayout::scale_bytes() const {
 }
 
 std::uint64_t PanelLayout::code_bytes() const {
+  if (bytes()) return INT8_PANEL_BYTES(INT8_GROUPS(std::uint64_t{columns}));
   const std::uint32_t padded = unit_rows() ? round_up(columns, unit_columns) : k();
   return std::uint64_t{padded} * panel_rows * bits_of(format.codes) / 8;
 }

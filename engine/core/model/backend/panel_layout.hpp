@@ -20,6 +20,8 @@ struct PanelLayout {
   std::uint32_t k() const { return round_up(columns, block_columns); }
   // Whether rows of halves stand as that unit reads them from local memory (UNIT_ROWS).
   bool unit_rows() const { return lanes && format.codes == Codes::f16; }
+  // Whether rows of bytes stand so, and their scales behind them (kernels/matmul/int8_nvidia.cl).
+  bool bytes() const { return format.codes == Codes::bytes; }
   // A panel's table, scales and codes follow one another; each begins at a multiple of 64 bytes.
   std::uint64_t level_bytes() const { return format.levels ? 64 : 0; }
   std::uint64_t scale_bytes() const;

@@ -14,6 +14,7 @@
 #include "engine/core/model/backend/generic/generic_backend.hpp"
 #include "engine/core/model/backend/nvidia/attention_units.hpp"
 #include "engine/core/model/backend/nvidia/byte_rows.hpp"
+#include "engine/core/model/backend/nvidia/int8_products.hpp"
 #include "engine/core/model/backend/nvidia/wide_products.hpp"
 
 namespace millrace::engine {
@@ -34,12 +35,14 @@ class NvidiaBackend final : public GenericBackend {
       : GenericBackend(with_halves(std::move(of)), true),
         wide_(target()),
         byte_rows_(target()),
+        int8_(target()),
         limits_(matrix_limits()) {}
 
   // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
-  // whole blocks.
+  // whole blocks; bytes for those of bytes.
   Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
-  // BF16 as the halves that are multiplied.
+  // BF16 as the halves that are multiplied; in math int8 bytes, of all types and columns that
+  // products of codes take, but for logits.
   PanelFormat stored_format(TensorType type, std::uint32_t columns, bool logits) const override;
   // Gate and up in turns, of all types but floats.
   bool pairs_gate(const PanelFormat& format, std::uint32_t columns) const override;
@@ -93,6 +96,7 @@ class NvidiaBackend final : public GenericBackend {
   std::map<UnitKey, Kernel> unit_products_;
   WideProducts wide_;
   ByteRows byte_rows_;
+  Int8Products int8_;
   Kernel norm_;
   std::vector<MatrixLimits> limits_;
   MatrixPlanner planner_;

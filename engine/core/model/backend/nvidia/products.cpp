@@ -6,6 +6,7 @@
 #include "engine/core/model/backend/product_mode.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "kernels/matmul/half_stage.h"
+#include "kernels/matmul/int8_panel.h"
 
 namespace millrace::engine {
 namespace {
@@ -66,12 +67,17 @@ Target NvidiaBackend::with_halves(Target target) {
 
 Forms NvidiaBackend::inputs_of(const PanelFormat& format, std::uint32_t columns,
                                MathMode math) const {
+  if (format.codes == Codes::bytes) return {.bytes = true};
   const bool codes = rounds(math) && format.codes != Codes::f32 && columns % block_columns == 0;
   return {.rows = !codes, .codes = codes};
 }
 
-PanelFormat NvidiaBackend::stored_format(TensorType type, std::uint32_t /*columns*/,
-                                         bool /*logits*/) const {
+PanelFormat NvidiaBackend::stored_format(TensorType type, std::uint32_t columns,
+                                         bool logits) const {
+  const bool int8 = target().math == MathMode::int8 && !logits && type != TensorType::f32;
+  if (int8 && columns % block_columns == 0 && columns <= INT8_MOST_COLUMNS) {
+    return {.codes = Codes::bytes};
+  }
   const bool halves = rounds(target().math) && type == TensorType::bf16;
   return format_of(halves ? TensorType::f16 : type);
 }
@@ -119,6 +125,10 @@ Status NvidiaBackend::prepare_codes(const PanelLayout& layout) {
   MILLRACE_TRY(wide_.prepare(layout));
   // What instructions of four warps take needs no shapes here.
   const auto least = wide_.least_columns(layout.format, layout.k());
+  if (layout.bytes()) {
+    MILLRACE_TRY(byte_rows_.prepare(layout.columns));
+    return least ? Status() : int8_.prepare(layout);
+  }
   for (const WarpShape& shape : shapes) {
     const bool chosen = !least || filled(shape, *least - 1) || shape == shapes.back();
     if (chosen && suits(shape, layout.format)) MILLRACE_TRY(prepare(layout, shape));
@@ -131,7 +141,7 @@ Status NvidiaBackend::project_codes(const ProductCall& call, const WeightRun& ru
 }
 
 bool NvidiaBackend::pairs_gate(const PanelFormat& format, std::uint32_t columns) const {
-  return inputs_of(format, columns, target().math).codes;
+  return !inputs_of(format, columns, target().math).rows;
 }
 
 Result<Forms> NvidiaBackend::gated(const GatedCall& call) {
@@ -157,6 +167,7 @@ Status NvidiaBackend::multiply(const ProductCall& call, const WeightRun& run, st
   const std::uint32_t k = round_up(call.matrix.columns, block_columns);
   const auto least = wide_.least_columns(run.format, k);
   if (least && call.columns >= *least) return wide_.launch(call, run, mode);
+  if (run.format.codes == Codes::bytes) return int8_.launch(call, run, mode);
   const Projection& matrix = call.matrix;
   const WarpShape& shape = shape_for(run.format, run.panels, call.columns);
   return target().device->launch(unit_products_.at({run.format, k, shape}),

@@ -1,8 +1,8 @@
 #pragma once
 // Products of many columns on NVIDIA GPUs of compute capability 9.0, by instructions of four warps
-// (kernels/matmul/half_wgmma.cl, and rows_wgmma.cl for matrices of F16, which takes any number of
-// columns). They have the bits of the others (products.cpp). Thread safety:
-// the device's owner thread.
+// (kernels/matmul/half_wgmma.cl, and rows_wgmma.cl for matrices of F16 and of bytes, which takes
+// any number of columns). They have the bits of the others (products.cpp). Thread safety: the
+// device's owner thread.
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -1,0 +1,87 @@
+#include "engine/core/model/backend/pack_int8.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "engine/core/gguf/dequantize.hpp"
+#include "kernels/matmul/int8_panel.h"
+
+namespace millrace::engine {
+namespace {
+
+constexpr std::size_t vector_codes = 16;
+constexpr std::size_t group_vectors = INT8_GROUP / vector_codes;
+
+// A constant distance, so that the compiler makes vectors of it.
+template <std::size_t Distance>
+void add_at(float* group) {
+  for (std::size_t first = 0; first < INT8_GROUP; first += 2 * Distance) {
+    for (std::size_t i = first; i < first + Distance; ++i) {
+      const float a = group[i], b = group[i + Distance];
+      group[i] = a + b;
+      group[i + Distance] = a - b;
+    }
+  }
+}
+
+}  // namespace
+
+void rotate_groups(std::span<float> values) {
+  for (std::size_t at = 0; at < values.size(); at += INT8_GROUP) {
+    float* const group = &values[at];
+    add_at<1>(group);
+    add_at<2>(group);
+    add_at<4>(group);
+    add_at<8>(group);
+    add_at<16>(group);
+    add_at<32>(group);
+    add_at<64>(group);
+  }
+}
+
+float int8_row(std::span<const float> rotated, std::int8_t* codes) {
+  constexpr float least = 0x1p-100f, largest_code = 127.0f;
+  // Adding it leaves the nearest integer in the low bits.
+  constexpr float magic = 12582912.0f;
+  float largest = 0.0f;
+  for (const float value : rotated) largest = std::max(largest, std::abs(value));
+  if (largest < least) {
+    std::fill_n(codes, rotated.size(), std::int8_t{0});
+    return 0.0f;
+  }
+  const float inverse = largest_code / largest;
+  for (std::size_t i = 0; i < rotated.size(); ++i) {
+    codes[i] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(rotated[i] * inverse + magic));
+  }
+  return largest / largest_code / INT8_GROUP;
+}
+
+void pack_int8_rows(const PanelRows& from, std::uint32_t columns, std::uint32_t first_lane,
+                    std::span<std::byte> out) {
+  const std::size_t groups = INT8_GROUPS(columns), padded = groups * INT8_GROUP;
+  std::vector<float> values(padded);
+  std::vector<std::int8_t> codes(padded);
+  for (std::uint32_t i = 0; i < from.rows; ++i) {
+    const std::size_t lane = first_lane + i;
+    std::fill(values.begin() + columns, values.end(), 0.0f);
+    // A tensor that was loaded has whole rows, so this cannot fail.
+    (void)dequantize_rows(from.tensor, from.first_row + i, 1, std::span(values).first(columns));
+    if (from.factor != 1.0f) {
+      for (float& value : values) value *= from.factor;
+    }
+    rotate_groups(values);
+    const float scale = int8_row(values, codes.data());
+    for (std::size_t v = 0; v < padded / vector_codes; ++v) {
+      const std::size_t place = v % group_vectors ^ lane % group_vectors;
+      std::memcpy(out.data() + v / group_vectors * INT8_STEP_BYTES + lane * INT8_GROUP +
+                      place * vector_codes,
+                  &codes[v * vector_codes], vector_codes);
+    }
+    std::memcpy(out.data() + INT8_SCALES_AT(groups) + lane * sizeof scale, &scale, sizeof scale);
+  }
+}
+
+}  // namespace millrace::engine
