@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t vector_codes = 16;
 constexpr std::size_t group_vectors = INT8_GROUP / vector_codes;
 
-// A constant distance, so that the compiler makes vectors of it.
+// Loops over a group have a constant number of turns, so that the compiler makes vectors of them.
+
+// Numbers that are four and more apart.
 template <std::size_t Distance>
 void add_at(float* group) {
   for (std::size_t first = 0; first < INT8_GROUP; first += 2 * Distance) {
@@ -27,13 +29,41 @@ void add_at(float* group) {
   }
 }
 
+// Those that are one and two apart, four numbers at a time.
+void add_within_fours(float* group) {
+  for (std::size_t i = 0; i < INT8_GROUP; i += 4) {
+    float* const v = group + i;
+    const float a = v[0] + v[1], b = v[0] - v[1], c = v[2] + v[3], d = v[2] - v[3];
+    v[0] = a + c;
+    v[1] = b + d;
+    v[2] = a - c;
+    v[3] = b - d;
+  }
+}
+
+// The magnitudes of numbers as integers are ordered like the numbers.
+float largest_of(const float* group) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < INT8_GROUP; ++i) {
+    largest = std::max(largest, std::bit_cast<std::int32_t>(group[i]) & 0x7fffffff);
+  }
+  return std::bit_cast<float>(largest);
+}
+
+void round_group(const float* group, float inverse, std::int8_t* codes) {
+  // Adding it leaves the nearest integer in the low bits.
+  constexpr float magic = 12582912.0f;
+  for (std::size_t i = 0; i < INT8_GROUP; ++i) {
+    codes[i] = static_cast<std::int8_t>(std::bit_cast<std::int32_t>(group[i] * inverse + magic));
+  }
+}
+
 }  // namespace
 
 void rotate_groups(std::span<float> values) {
   for (std::size_t at = 0; at < values.size(); at += INT8_GROUP) {
     float* const group = &values[at];
-    add_at<1>(group);
-    add_at<2>(group);
+    add_within_fours(group);
     add_at<4>(group);
     add_at<8>(group);
     add_at<16>(group);
@@ -44,17 +74,17 @@ void rotate_groups(std::span<float> values) {
 
 float int8_row(std::span<const float> rotated, std::int8_t* codes) {
   constexpr float least = 0x1p-100f, largest_code = 127.0f;
-  // Adding it leaves the nearest integer in the low bits.
-  constexpr float magic = 12582912.0f;
   float largest = 0.0f;
-  for (const float value : rotated) largest = std::max(largest, std::abs(value));
+  for (std::size_t at = 0; at < rotated.size(); at += INT8_GROUP) {
+    largest = std::max(largest, largest_of(&rotated[at]));
+  }
   if (largest < least) {
     std::fill_n(codes, rotated.size(), std::int8_t{0});
     return 0.0f;
   }
   const float inverse = largest_code / largest;
-  for (std::size_t i = 0; i < rotated.size(); ++i) {
-    codes[i] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(rotated[i] * inverse + magic));
+  for (std::size_t at = 0; at < rotated.size(); at += INT8_GROUP) {
+    round_group(&rotated[at], inverse, codes + at);
   }
   return largest / largest_code / INT8_GROUP;
 }
