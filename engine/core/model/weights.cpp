@@ -48,8 +48,8 @@ PanelFormat format_for(const Backend& backend, const Tensor& tensor, const Use& 
 }
 
 // Appends panels to the runs; begins a new run if the format or the size requires it.
-void plan_runs(const Backend& backend, const MatrixPiece& all, const Use& use, std::uint32_t first_row,
-               std::vector<Run>& runs) {
+void plan_runs(const Backend& backend, const MatrixPiece& all, const Use& use,
+               std::uint32_t first_row, std::vector<Run>& runs) {
   const Tensor& tensor = *all.part.tensor;
   const PanelFormat format = format_for(backend, tensor, use);
   const std::uint64_t bytes =

@@ -153,6 +153,46 @@ TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
   }
 }
 
+// Of matrices of bytes, by one warp and by four.
+TEST(NvidiaSource, BytesCompileToIntegerInstructions) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  const PanelLayout layout{{.codes = Codes::bytes}, 4096, true};
+  using Defines = std::vector<std::pair<std::string, std::uint64_t>>;
+  const auto text_of = [&](const char* source, const Defines& defines, const char* processor) {
+    ProgramSpec spec{.name = "int8", .sources = {source}, .defines = layout.defines()};
+    for (const auto& [name, value] : defines) spec.defines.push_back(define(name, value));
+    return compile(spec, processor);
+  };
+  for (const std::uint64_t tiles : {1u, 8u}) {
+    const std::string text = text_of("matmul/int8_nvidia.cl",
+                                     {{"MATRIX_UNIT", 1},
+                                      {"GROUP_WARPS", 4},
+                                      {"WARP_PANELS", 2},
+                                      {"WARP_TILES", tiles},
+                                      {"STAGES", 3}},
+                                     "sm_80");
+    EXPECT_NE(text.find("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"), text.npos)
+        << text.substr(0, 2000);
+    EXPECT_NE(text.find("cp.async.cg.shared.global"), text.npos);
+    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+  }
+  for (const std::uint64_t columns : {8u, 32u, 64u, 128u, 256u}) {
+    const std::string text = text_of("matmul/rows_wgmma.cl",
+                                     {{"X_STRIDE", code_stride(4096, CodeForm::bytes)},
+                                      {"MATRIX_UNIT", 1},
+                                      {"WARPGROUPS", 2},
+                                      {"TILE_COLUMNS", columns},
+                                      {"STAGES", 4}},
+                                     "sm_90");
+    const std::string instruction = std::string(completed_mark) +
+                                    "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "
+                                    "wgmma.mma_async.sync.aligned.m64n" +
+                                    std::to_string(columns) + "k32.s32.s8.s8";
+    EXPECT_NE(text.find(instruction), text.npos) << text.substr(0, 2000);
+    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+  }
+}
+
 // A row stays in registers, and comes and goes in whole vectors.
 TEST(NvidiaSource, NormsAndBytesKeepTheirRowsInRegisters) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
