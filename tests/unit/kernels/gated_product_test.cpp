@@ -36,6 +36,7 @@ struct Shape {
   std::uint32_t columns = 0, width = 0;  // of x and of the activation
   Gate gate = Gate::silu;
   bool biases = true;
+  MathMode math = MathMode::fast;
 };
 
 TinyModel model_of(const Shape& shape) {
@@ -53,7 +54,7 @@ class Gated {
     ModelSpec spec = one_layer({.head_dim = 32});
     spec.width = shape.columns;
     spec.layers[0].feed_forward = {.width = shape.width, .gate = shape.gate};
-    operations_ = std::make_unique<Operations>(*device_, spec, MathMode::fast);
+    operations_ = std::make_unique<Operations>(*device_, spec, shape.math);
     const std::vector<MatrixPart> parts{{.name = "blk.0.ffn_gate", .rows = shape.width},
                                         {.name = "blk.0.ffn_up", .rows = shape.width}};
     const Backend& backend = operations_->backend();
@@ -79,8 +80,10 @@ class Gated {
     };
     const Target& target = operations_->target();
     const Activation in{.rows = upload(*device_, rows),
-                        .codes = words(target.code_words(k, tokens))};
-    must(operations_->complete(in, {.rows = true}, {.codes = true}, k, tokens));
+                        .codes = words(target.code_words(k, tokens)),
+                        .bytes = words(target.byte_words(k, tokens))};
+    const Forms wanted = operations_->backend().inputs_of(matrix_);
+    must(operations_->complete(in, {.rows = true}, wanted, k, tokens));
     const std::size_t row_words = std::size_t{input_stride(shape_.width)} * (tokens + 1);
     const std::size_t code_words = target.code_words(shape_.width, tokens);
     const Activation out{.rows = words(row_words), .codes = words(code_words)};
@@ -173,6 +176,13 @@ TEST(GatedShapes, EqualTheirPartsAndEachOtherAsCodesAndAsRows) {
     for (const std::uint32_t width : {96u, 88u}) {
       expect_parts({.type = type, .columns = 96, .width = width}, {1, 3, 1000}, {1, 33, most});
     }
+  }
+}
+
+TEST(GatedShapes, OfBytesEqualTheirPartsAndEachOther) {
+  for (const std::uint32_t width : {96u, 88u}) {
+    expect_parts({.type = TensorType::q8_0, .columns = 160, .width = width, .math = MathMode::int8},
+                 {1, 3, 1000}, {1, 33, has_unit() ? 250u : 70u});
   }
 }
 
