@@ -1,9 +1,10 @@
 // Times what a layer launches besides attention and plain products on a GPU, by the device's own
 // clock, in the shape of Llama 3.1 8B: the norm, the product of gate and up with and without the
-// activation at its end, and the rotation and store of keys and values.
+// activation at its end, the bytes of that activation, and the rotation and store of keys and
+// values.
 //
 //   launch_bench [--device D] [--variant V] [--type Q8_0] [--rows 1,64,256,1024] [--width 4096]
-//   [--ffn 14336]
+//   [--ffn 14336] [--math fast|int8]
 //
 // Prints microseconds of a launch, the best of several windows of a chain, and those of a launch
 // that does nothing. The norm of all families and that of this one read and write the same rows; so
@@ -31,6 +32,7 @@ struct Flags {
   std::string device, variant, type = "Q8_0";
   std::vector<std::uint32_t> rows{1, 64, 256, 1024};
   std::uint32_t width = 4096, ffn = 14336;
+  std::string math{math_name(MathMode::fast)};
 };
 
 constexpr std::uint32_t heads = 32, kv_heads = 8, head_dim = 128;
@@ -58,23 +60,25 @@ class Launches {
       : device_(device),
         flags_(flags),
         rows_(rows),
-        operations_(device, layer_of(flags), MathMode::fast) {
+        operations_(device, layer_of(flags), find_math(flags.math).value()) {
     must(operations_.prepare_layer());
     must(operations_.prepare_attention());
     hidden_ = numbers(std::uint64_t{input_stride(flags.width)} * rows);
     weight_ = numbers(flags.width);
-    normed_.codes = codes(flags.width);
-    activated_.codes = codes(flags.ffn);
+    normed_ = codes(flags.width);
+    activated_ = codes(flags.ffn);
     gate_up_ = numbers(std::uint64_t{2} * flags.ffn * rows);
-    load_matrix();
+    matrix_ = matrix(2 * flags.ffn, flags.width);
+    matrix_.first = {0, flags.ffn};
+    down_ = matrix(panel_rows, flags.ffn);
     load_step();
   }
 
   void print() {
+    const Forms inputs = operations_.backend().inputs_of(matrix_);
     std::printf("%6u %7.1f %12.1f", rows_, empty(), generic_norm());
     std::printf(" %9.1f", time({"rms_norm"}, [&] {
-                  return operations_.norm(hidden_, weight_, normed_, {.codes = true}, step_, words_,
-                                          false);
+                  return operations_.norm(hidden_, weight_, normed_, inputs, step_, words_, false);
                 }));
     for (const bool paired : {false, true}) {
       matrix_.paired = paired;
@@ -83,6 +87,11 @@ class Launches {
                                              {.codes = true}, rows_);
                   }));
     }
+    std::printf(" %7.1f", time({"quantize_bytes"}, [&] {
+                  return operations_.complete(activated_, {.codes = true},
+                                              operations_.backend().inputs_of(down_), flags_.ffn,
+                                              rows_);
+                }));
     std::printf(" %10.1f\n", time({"rope_kv"}, [&] {
                   return operations_.rope_and_store(gate_up_, rope_, {kv_}, step_, words_);
                 }));
@@ -100,26 +109,31 @@ class Launches {
     must(device_.write(out, 0, std::as_bytes(std::span(values))));
     return out;
   }
-  Buffer codes(std::uint32_t columns) {
-    return must(
-        device_.allocate_zeroed(operations_.target().code_words(columns, rows_) * 4, "codes"));
+  Activation codes(std::uint32_t columns) {
+    const Target& target = operations_.target();
+    return {.codes = must(device_.allocate_zeroed(target.code_words(columns, rows_) * 4, "codes")),
+            .bytes = must(device_.allocate_zeroed(target.byte_words(columns, rows_) * 4, "bytes"))};
   }
-  void load_matrix() {
+  Projection matrix(std::uint32_t rows, std::uint32_t columns) {
     const auto* const type =
         std::ranges::find(tensor_types(), flags_.type, &TensorTypeTraits::name).base();
     const Backend& backend = operations_.backend();
-    matrix_.columns = flags_.width;
-    matrix_.rows = 2 * flags_.ffn;
-    matrix_.first = {0, flags_.ffn};
-    WeightRun run{.format = format_of(type->type),
-                  .first_row = 0,
-                  .panels = matrix_.rows / panel_rows,
-                  .buffer = {}};
-    const std::uint64_t bytes = backend.panel_bytes(run.format, flags_.width) * run.panels;
+    Projection out;
+    out.columns = columns;
+    out.rows = rows;
+    out.first = {0};
+    const bool int8 = operations_.target().math == MathMode::int8;
+    WeightRun run{
+        .format = int8 ? backend.stored_format(type->type, columns, false) : format_of(type->type),
+        .first_row = 0,
+        .panels = rows / panel_rows,
+        .buffer = {}};
+    const std::uint64_t bytes = backend.panel_bytes(run.format, columns) * run.panels;
     run.buffer = must(device_.allocate(bytes, "weights"));
     must(device_.write(run.buffer, 0, random_halves(bytes)));
-    matrix_.runs.push_back(std::move(run));
-    must(operations_.prepare_product(matrix_));
+    out.runs.push_back(std::move(run));
+    must(operations_.prepare_product(out));
+    return out;
   }
   // Rows of one token each, or, from 512 on, prompts of 128 tokens.
   void load_step() {
@@ -200,7 +214,7 @@ class Launches {
   const std::uint32_t rows_;
   Operations operations_;
   StepTable step_;
-  Projection matrix_;
+  Projection matrix_, down_;
   Buffer hidden_, weight_, gate_up_, words_, kv_, rope_;
   Activation normed_, activated_;
 };
@@ -211,7 +225,8 @@ void run(const Flags& flags) {
   std::printf("%s, %s, %s\n", device->info().name.c_str(),
               std::string(family_name(device->family())).c_str(), flags.type.c_str());
   std::printf(
-      "  rows nothing  norm of all      norm  gate_up, activation  in one  rope and store\n");
+      "  rows nothing  norm of all      norm  gate_up, activation  in one   bytes  rope and "
+      "store\n");
   for (const std::uint32_t rows : flags.rows) Launches(*device, flags, rows).print();
 }
 
@@ -228,6 +243,7 @@ int main(int argc, char** argv) {
   app.add_option("--rows", flags.rows, "rows of a step")->delimiter(',');
   app.add_option("--width", flags.width, "channels of a row");
   app.add_option("--ffn", flags.ffn, "channels of the feed-forward");
+  app.add_option("--math", flags.math, "math mode")->check(CLI::IsMember({"fast", "int8"}));
   CLI11_PARSE(app, argc, argv);
   millrace::engine::run(flags);
   return 0;
