@@ -1,7 +1,7 @@
 // Times products of matrices in math fast or int8 on a GPU, by the device's own clock.
 //
 //   product_bench [--device D] [--types Q8_0,BF16] [--shapes 6144x4096,...] [--columns 1,8,...]
-//                 [--forms 0,1,...] [--math fast|int8]
+//                 [--forms 0,1,...] [--math fast|int8] [--add]
 //
 // Prints microseconds, Tflop/s, and GB/s of weights for each. Weights are random and in several
 // copies, which launches read in turn, so that no cache holds them; activations are random. A form
@@ -34,6 +34,7 @@ struct Flags {
   std::vector<std::uint32_t> columns{1, 8, 16, 32, 64, 128, 256, 512, 1024};
   std::vector<std::uint32_t> forms{0};
   std::string math{math_name(MathMode::fast)};
+  bool add = false;
 };
 
 ModelSpec any_model() {
@@ -51,10 +52,11 @@ ModelSpec any_model() {
 class Load {
  public:
   Load(Device& device, TensorType type, Sizes sizes, std::uint32_t most_columns, std::uint32_t form,
-       MathMode math)
+       MathMode math, bool add)
       : device_(device),
         operations_(device, any_model(), math, {.wide_shape = form}),
-        sizes_(sizes) {
+        sizes_(sizes),
+        accumulate_(add ? Accumulate::add : Accumulate::replace) {
     constexpr std::uint64_t beyond_caches = 256ull << 20;
     const PanelFormat format = math == MathMode::int8
                                    ? operations_.backend().stored_format(type, sizes.columns, false)
@@ -119,7 +121,7 @@ class Load {
   void launch(std::uint32_t columns, std::uint32_t times) {
     for (std::uint32_t i = 0; i < times; ++i) {
       must(operations_.project(matrices_[next_++ % matrices_.size()], x_, columns, out_,
-                               sizes_.rows, Accumulate::replace));
+                               sizes_.rows, accumulate_));
     }
     must(device_.finish());
   }
@@ -127,6 +129,7 @@ class Load {
   Device& device_;
   Operations operations_;
   Sizes sizes_;
+  Accumulate accumulate_;
   std::uint64_t bytes_ = 0;
   std::vector<Projection> matrices_;
   std::size_t next_ = 0;
@@ -160,8 +163,8 @@ void run(const Flags& flags) {
     for (const std::string& shape : flags.shapes) {
       const Sizes sizes = sizes_of(shape);
       for (const std::uint32_t form : flags.forms) {
-        Load load(*device, type_of(type), sizes, most, form,
-                  int8 ? MathMode::int8 : MathMode::fast);
+        Load load(*device, type_of(type), sizes, most, form, int8 ? MathMode::int8 : MathMode::fast,
+                  flags.add);
         std::printf("%s %s form %u:", type.c_str(), shape.c_str(), form);
         for (const std::uint32_t columns : flags.columns) {
           const double s = load.seconds(columns);
@@ -188,6 +191,7 @@ int main(int argc, char** argv) {
   app.add_option("--columns", flags.columns, "columns of activations")->delimiter(',');
   app.add_option("--forms", flags.forms, "forms of wide products; 0 chooses")->delimiter(',');
   app.add_option("--math", flags.math, "math mode")->check(CLI::IsMember({"fast", "int8"}));
+  app.add_flag("--add", flags.add, "add the products to what the output holds");
   CLI11_PARSE(app, argc, argv);
   millrace::engine::run(flags);
   return 0;

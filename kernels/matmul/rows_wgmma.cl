@@ -5,17 +5,19 @@
 // are exact.
 //
 //   weight   panels whose rows stand as the unit reads them (UNIT_ROWS, layout.cl)
-//   launch   local (32, 4 * WARPGROUPS + 4), any number of groups: each computes tiles of
+//   launch   local (32, 4 * WARPGROUPS + COPIERS), any number of groups: each computes tiles of
 //            64 * WARPGROUPS rows by TILE_COLUMNS columns, tile by tile; tiles that share weights
 //            are neighbours
 //
-// WARPGROUPS sets of four warps multiply, 64 rows each. A work-item of each of four more warps has
-// the copy unit fill stages of 64 columns of K, 128 of bytes: the panels 4p + w of warp w, and a
-// run of the columns of x, both of which stand in memory as they do in local memory. A stage has a
-// barrier that it is filled and one that it has been left. The filling runs on into the next tile.
+// WARPGROUPS sets of four warps multiply, 64 rows each. A work-item of each of COPIERS more warps
+// has the copy unit fill stages of 64 columns of K, 128 of bytes: the panels COPIERS * p + w of warp
+// w, and such runs of the columns of x, both of which stand in memory as they do in local memory. A
+// stage has a barrier that it is filled and one that it has been left. The filling runs on into the
+// next tile. Fewer copying warps leave the others more registers, but begin fewer copies.
 // Limit: many columns: the unit; few: memory.
 //
-// Defines besides those of layout.cl: WARPGROUPS, TILE_COLUMNS, STAGES, X_STRIDE, MATRIX_UNIT 1.
+// Defines besides those of layout.cl: WARPGROUPS, TILE_COLUMNS, COPIERS, STAGES, X_STRIDE,
+// MATRIX_UNIT 1.
 #include "matmul/half_stage.h"
 #include "matmul/layout.cl"
 #include "matmul/store_tiles.cl"
@@ -26,6 +28,9 @@
 #ifndef WARPGROUPS
 #define WARPGROUPS 1
 #define STAGES 4
+#endif
+#ifndef COPIERS
+#define COPIERS 4
 #endif
 #ifndef X_STRIDE
 #define X_STRIDE (MR_BYTES ? INT8_ROW_WORDS(INT8_GROUPS(K)) : (K + 63) / 64 * 32)
@@ -40,10 +45,11 @@
 #define MR_MULTIPLY_ROWS MR_WGMMA_ROWS
 #define WHOLE_STEPS (K % 64 == 0)
 #endif
-#define WARPS 4  // that copy
 #define TILE_PANELS (4 * WARPGROUPS)
 #define RUN_ROWS (TILE_COLUMNS < H_ROWS ? TILE_COLUMNS : H_ROWS)  // rows of x that stand together
 #define RUNS_OF_X (TILE_COLUMNS / RUN_ROWS)
+#define OWN_PANELS (TILE_PANELS / COPIERS)  // of a warp that copies
+#define OWN_RUNS ((RUNS_OF_X + COPIERS - 1) / COPIERS)
 // In bytes, of a stage but for ROW_STEP.
 #define ROW_STEP 128  // of a row of x
 #define RUN_BYTES (RUN_ROWS * ROW_STEP)
@@ -72,31 +78,37 @@ MR_GROUP_INLINE void mr_next_turn(Turn* turn) {
 // last: no output that exists depends on them.
 MR_GROUP_INLINE void mr_fill_tiles(uint memory, __global const uchar* weight,
                                    __global const uchar* x, Tiles tiles, uint w) {
-  const uint last_panel = (tiles.columns - 1) / H_ROWS, run_bytes = w < RUNS_OF_X ? RUN_BYTES : 0;
+  const uint last_panel = (tiles.columns - 1) / H_ROWS;
+  uint bytes = OWN_PANELS * UNIT_BYTES;
+  MR_EACH(r, OWN_RUNS) bytes += r * COPIERS + w < RUNS_OF_X ? RUN_BYTES : 0;
   Turn turn = {0, 1};
   for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
     const uint tile_row = tile / tiles.column_tiles;
-    const uint x_row = tile % tiles.column_tiles * TILE_COLUMNS + w * RUN_ROWS;
-    __global const uchar* run = x +
-                                (size_t)min(x_row / H_ROWS, last_panel) * (H_ROWS * X_STRIDE * 4) +
-                                x_row % H_ROWS * ROW_STEP;
-    __global const uchar* panels[WARPGROUPS];
-    MR_EACH(p, WARPGROUPS) {
-      const uint panel = tile_row * TILE_PANELS + p * WARPS + w;
+    __global const uchar *panels[OWN_PANELS], *runs[OWN_RUNS];
+    MR_EACH(p, OWN_PANELS) {
+      const uint panel = tile_row * TILE_PANELS + p * COPIERS + w;
       panels[p] = weight + (size_t)min(panel, tiles.panels - 1) * PANEL_BYTES;
+    }
+    MR_EACH(r, OWN_RUNS) {
+      const uint row = tile % tiles.column_tiles * TILE_COLUMNS + (r * COPIERS + w) * RUN_ROWS;
+      runs[r] = x + (size_t)min(row / H_ROWS, last_panel) * (H_ROWS * X_STRIDE * 4) +
+                row % H_ROWS * ROW_STEP;
     }
     _Pragma("unroll 1") for (uint step = 0; step < STEPS; ++step) {
       const uint filled = memory + FILLED_AT + 8 * turn.stage;
       const uint rows = memory + ROWS_AT + turn.stage * ROWS_BYTES + w * UNIT_BYTES;
+      const uint columns = memory + turn.stage * X_BYTES + w * RUN_BYTES;
       mr_wait_for_phase(filled + LEFT_AFTER, turn.phase);
-      mr_arrive_for_bytes(filled, WARPGROUPS * UNIT_BYTES + run_bytes);
-      MR_EACH(p, WARPGROUPS) {
-        mr_copy_bytes(rows + p * (WARPS * UNIT_BYTES), panels[p] + step * UNIT_BYTES, UNIT_BYTES,
+      mr_arrive_for_bytes(filled, bytes);
+      MR_EACH(p, OWN_PANELS) {
+        mr_copy_bytes(rows + p * (COPIERS * UNIT_BYTES), panels[p] + step * UNIT_BYTES, UNIT_BYTES,
                       filled);
       }
-      if (run_bytes > 0) {
-        mr_copy_bytes(memory + turn.stage * X_BYTES + w * RUN_BYTES,
-                      run + step * (H_ROWS * ROW_STEP), RUN_BYTES, filled);
+      MR_EACH(r, OWN_RUNS) {
+        if (r * COPIERS + w < RUNS_OF_X) {
+          mr_copy_bytes(columns + r * (COPIERS * RUN_BYTES), runs[r] + step * (H_ROWS * ROW_STEP),
+                        RUN_BYTES, filled);
+        }
       }
       mr_next_turn(&turn);
     }
@@ -147,7 +159,7 @@ MR_GROUP_INLINE void mr_multiply_tiles(uint memory, __global const uchar* weight
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(32, TILE_PANELS + WARPS, 1)))
+__kernel __attribute__((reqd_work_group_size(32, TILE_PANELS + COPIERS, 1)))
 void matmul(__global const uchar* weight, __global const uchar* x, __global float* out,
             __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
             uint mode) {
@@ -157,7 +169,7 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   const Tiles tiles = mr_tiles(panels, columns, TILE_PANELS, TILE_COLUMNS);
   if (warp == 0 && lane == 0) {
     for (uint i = 0; i < STAGES; ++i) {
-      mr_barrier_init(memory + FILLED_AT + 8 * i, WARPS);
+      mr_barrier_init(memory + FILLED_AT + 8 * i, COPIERS);
       mr_barrier_init(memory + FILLED_AT + LEFT_AFTER + 8 * i, TILE_PANELS);
     }
     MR_BARRIERS_MADE();

@@ -16,8 +16,8 @@
 #include "quantize/code_block.h"
 
 // Tiles whose old outputs are read before the first is written, so that a work-item waits for
-// memory once for all of them. The scales of bytes take the registers of the rest.
-#define TILES_AT_ONCE (MR_BYTES ? 2 : 4)
+// memory once for all of them.
+#define TILES_AT_ONCE 4
 
 // What makes results of sums: H_UNIT or, for matrices of bytes, the scales of the lane's two rows
 // and those of x, which begin at `x`.
@@ -42,29 +42,25 @@ typedef float Sum;
 #define MR_SCALES_ARGUMENT
 #endif
 
-MR_GROUP_INLINE void mr_results(float* results, const Sum* sums, int tiles,
-                                uint column MR_SCALES_PARAMETER) {
+// The results of a tile whose first column of the lane is `column`.
+MR_GROUP_INLINE void mr_results(float* results, const Sum* sums, uint column MR_SCALES_PARAMETER) {
 #if MR_BYTES
-  // All of these columns stand in one panel, whose memory is whole.
-  __global const float2* by_columns =
-      (__global const float2*)(scales.x + INT8_SCALE_AT(column, INT8_GROUPS(K)));
-  MR_EACH(n, tiles) {
-    const float2 by = by_columns[4 * n];
-    MR_EACH(i, 2) {
-      results[4 * n + 2 * i] = ((float)sums[4 * n + 2 * i] * by.x) * scales.row[i];
-      results[4 * n + 2 * i + 1] = ((float)sums[4 * n + 2 * i + 1] * by.y) * scales.row[i];
-    }
+  // The next column stands in the same panel, whose memory is whole.
+  const float2 by = *(__global const float2*)(scales.x + INT8_SCALE_AT(column, INT8_GROUPS(K)));
+  MR_EACH(i, 2) {
+    results[2 * i] = ((float)sums[2 * i] * by.x) * scales.row[i];
+    results[2 * i + 1] = ((float)sums[2 * i + 1] * by.y) * scales.row[i];
   }
 #else
-  MR_EACH(i, 4 * tiles) results[i] = sums[i] * H_UNIT;
+  MR_EACH(i, 4) results[i] = sums[i] * H_UNIT;
 #endif
 }
 
 // Stores what exists of `tiles` tiles, at most TILES_AT_ONCE; the first column of the lane is
 // `column`, and its rows are `row` and `row` + 8 of the output.
-MR_GROUP_INLINE void mr_store_some(const float* results, int tiles, __global float* out,
+MR_GROUP_INLINE void mr_store_some(const Sum* sums, int tiles, __global float* out,
                                    const float* bias, uint row, uint column, uint columns,
-                                   uint out_stride, uint mode) {
+                                   uint out_stride, uint mode MR_SCALES_PARAMETER) {
   float old[4 * TILES_AT_ONCE];
   __global float* first = out + (size_t)column * out_stride + row;
   if ((mode & MODE_ADDS) != 0) {
@@ -73,12 +69,16 @@ MR_GROUP_INLINE void mr_store_some(const float* results, int tiles, __global flo
       old[4 * n + i] = exists ? first[(size_t)(8 * n + i % 2) * out_stride + i / 2 * 8] : 0.0f;
     }
   }
-  MR_EACH(n, tiles) MR_EACH(i, 4) {
-    float sum = results[4 * n + i];
-    if ((mode & MODE_BIASED) != 0) sum = sum + bias[i / 2];
-    if ((mode & MODE_ADDS) != 0) sum = sum + old[4 * n + i];
-    if (column + 8 * n + i % 2 < columns) {
-      first[(size_t)(8 * n + i % 2) * out_stride + i / 2 * 8] = sum;
+  MR_EACH(n, tiles) {
+    float results[4];
+    mr_results(results, sums + 4 * n, column + 8 * n MR_SCALES_ARGUMENT);
+    MR_EACH(i, 4) {
+      float sum = results[i];
+      if ((mode & MODE_BIASED) != 0) sum = sum + bias[i / 2];
+      if ((mode & MODE_ADDS) != 0) sum = sum + old[4 * n + i];
+      if (column + 8 * n + i % 2 < columns) {
+        first[(size_t)(8 * n + i % 2) * out_stride + i / 2 * 8] = sum;
+      }
     }
   }
 }
@@ -99,15 +99,16 @@ static inline float mr_activation(float gate, float up) {
 
 // Stores the activations of what exists of `tiles` tiles, at most TILES_AT_ONCE. `out` has rows of
 // channels, out_stride floats each, or codes, out_stride words each.
-MR_GROUP_INLINE void mr_store_gated(const float* results, int tiles, __global void* out,
+MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int tiles, __global void* out,
                                     const float* bias, uint channel, uint column, uint columns,
-                                    uint out_stride, uint mode) {
+                                    uint out_stride, uint mode MR_SCALES_PARAMETER) {
   __global ushort* codes = (__global ushort*)out;
   __global float* rows = (__global float*)out + channel;
   MR_EACH(n, tiles) {
-    float value[2];
+    float results[4], value[2];
+    mr_results(results, sums + 4 * n, column + 8 * n MR_SCALES_ARGUMENT);
     MR_EACH(i, 2) {
-      float gate = results[4 * n + i], up = results[4 * n + 2 + i];
+      float gate = results[i], up = results[2 + i];
       if ((mode & MODE_BIASED) != 0) {
         gate = gate + bias[0];
         up = up + bias[1];
@@ -148,17 +149,14 @@ MR_GROUP_INLINE void mr_store_tiles(const Sum* sums, int tiles, __global float* 
       // A branch of its own for each turn: else the compiler computes all at once, and lacks
       // registers.
       if (first < columns) {
-        float results[4 * TILES_AT_ONCE];
-        mr_results(results, sums + 4 * begin, count, first MR_SCALES_ARGUMENT);
-        mr_store_gated(results, count, out, own_bias, row / 16 * 8 + row % 8, first,
-                       columns, out_stride, mode);
+        mr_store_gated(sums + 4 * begin, count, out, own_bias, row / 16 * 8 + row % 8, first,
+                       columns, out_stride, mode MR_SCALES_ARGUMENT);
       }
       continue;
     }
 #endif
     if (MR_BYTES && first >= columns) continue;  // likewise
-    float results[4 * TILES_AT_ONCE];
-    mr_results(results, sums + 4 * begin, count, first MR_SCALES_ARGUMENT);
-    mr_store_some(results, count, out, own_bias, row, first, columns, out_stride, mode);
+    mr_store_some(sums + 4 * begin, count, out, own_bias, row, first, columns, out_stride,
+                  mode MR_SCALES_ARGUMENT);
   }
 }

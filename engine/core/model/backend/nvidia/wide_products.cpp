@@ -35,13 +35,14 @@ constexpr std::array<WideShape, 6> rows_shapes{{
 }};
 
 // The same of bytes, less 5 microseconds, on an H200.
-constexpr std::array<WideShape, 6> bytes_shapes{{
-    {.warpgroups = 2, .columns = 256, .groups = 1, .alone = 265, .shared = 265},
+constexpr std::array<WideShape, 7> bytes_shapes{{
+    {.warpgroups = 2, .columns = 256, .groups = 1, .alone = 265, .shared = 265, .copiers = 2},
     {.warpgroups = 2, .columns = 128, .groups = 1, .alone = 133, .shared = 133},
     {.warpgroups = 2, .columns = 64, .groups = 1, .alone = 75, .shared = 75},
     {.warpgroups = 1, .columns = 64, .groups = 2, .alone = 72, .shared = 125},
     {.warpgroups = 1, .columns = 32, .groups = 2, .alone = 66, .shared = 75},
     {.warpgroups = 1, .columns = 8, .groups = 2, .alone = 64, .shared = 70},
+    {.warpgroups = 2, .columns = 256, .groups = 1, .alone = 266, .shared = 266},
 }};
 
 // Whether both operands come from local memory.
@@ -125,7 +126,11 @@ Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
   add("MATRIX_UNIT", 1);
   add("WARPGROUPS", shape.warpgroups);
   add("TILE_COLUMNS", shape.columns);
-  if (!by_rows(layout.format)) add("STAGE_BLOCKS", wide_stage_blocks);
+  if (by_rows(layout.format)) {
+    add("COPIERS", shape.copiers);
+  } else {
+    add("STAGE_BLOCKS", wide_stage_blocks);
+  }
   add("STAGES", stages(layout.format, shape));
   program.defines.push_back(target_->gate_define());
   MILLRACE_ASSIGN(const Program built, device.build(program));
@@ -160,7 +165,7 @@ Status WideProducts::launch(const ProductCall& call, const WeightRun& run, std::
   const WideShape& shape = shape_for(run.format, run.panels, call.columns);
   const std::uint32_t groups = std::min(tiles(shape, run.panels, call.columns),
                                         target_->device->info().compute_units * shape.groups);
-  const std::uint32_t copying = by_rows(run.format) ? 4 : 1;  // warps
+  const std::uint32_t copying = by_rows(run.format) ? shape.copiers : 1;  // warps
   return target_->device->launch(
       kernels_.at({run.format, round_up(matrix.columns, block_columns), shape}),
       {.groups = {groups}, .local = {warp_items, shape.warpgroups * warpgroup_panels + copying}},

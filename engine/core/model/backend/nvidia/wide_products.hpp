@@ -22,6 +22,8 @@ struct WideShape {
   // The time of a tile of a group that has a multiprocessor for itself, and where `groups` share
   // one. Only ratios count.
   std::uint32_t alone = 1, shared = 1;
+  std::uint32_t copiers =
+      4;  // warps that copy, of matrices whose rows stand as the unit reads them
   auto operator<=>(const WideShape&) const = default;
 };
 
