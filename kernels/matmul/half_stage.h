@@ -16,3 +16,7 @@
 // Those of rows_wgmma.cl: stages of x and of rows, and two barriers for each.
 #define ROWS_WGMMA_BYTES(stages, columns, warpgroups) \
   ((stages) * ((columns)*128 + (warpgroups)*8192 + 16))
+// Besides, of bytes, the scales of a tile's columns, in slots: as many as that none is filled again
+// before the sums of its tile are stored.
+#define ROWS_WGMMA_SCALES(columns) (((columns) + 63) / 64 * 256)
+#define ROWS_WGMMA_SLOTS(steps, stages) (((stages) + (steps)-1) / (steps) + 1)

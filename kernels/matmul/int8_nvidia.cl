@@ -75,10 +75,17 @@ void matmul(__global const uchar* weight, __global const uint4* x, __global floa
   const uint first_panel = (uint)get_group_id(1) * GROUP_PANELS + warp * WARP_PANELS;
   const uint first_column = (uint)get_group_id(0) * TILE_COLUMNS;
   __global const uchar* panel[WARP_PANELS];
+  __local float scales_of_x[TILE_COLUMNS];
   int sums[WARP_PANELS][WARP_TILES][4];
   MR_EACH(p, WARP_PANELS) {
     panel[p] = weight + (size_t)min(first_panel + p, panels - 1) * PANEL_BYTES;
     MR_EACH(n, WARP_TILES) MR_EACH(i, 4) sums[p][n][i] = 0;
+  }
+  // The first barrier shows them to all.
+  if (lane + 32 * warp < TILE_COLUMNS) {
+    const size_t column = min(first_column + lane + 32 * warp, columns - 1);
+    scales_of_x[lane + 32 * warp] =
+        ((__global const float*)x)[INT8_SCALE_AT(column, INT8_GROUPS(K))];
   }
   for (uint step = 0; step < STAGES - 1; ++step) {
     mr_copy_stage(staged + step * STAGE_VECTORS, panel, x, first_column, columns, step);
@@ -106,7 +113,7 @@ void matmul(__global const uchar* weight, __global const uint4* x, __global floa
   MR_EACH(p, WARP_PANELS) {
     const uint at = first_panel + p;
     if (at < panels) {
-      const SumScales scales = mr_scales_of(panel[p], x, lane / 4);
+      const SumScales scales = mr_scales_of(panel[p], scales_of_x + lane % 4 * 2, lane / 4);
       mr_store_tiles(sums[p][0], WARP_TILES, out, bias, out_row + at * 16 + lane / 4,
                      first_column + lane % 4 * 2, columns, out_stride, mode, scales);
     }

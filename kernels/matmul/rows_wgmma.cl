@@ -59,7 +59,10 @@
 #define ROWS_AT (STAGES * X_BYTES)
 #define FILLED_AT (ROWS_AT + STAGES * ROWS_BYTES)
 #define LEFT_AFTER (8 * STAGES)  // from the barrier that a stage is filled to that it has been left
-#define LOCAL_BYTES ROWS_WGMMA_BYTES(STAGES, TILE_COLUMNS, WARPGROUPS)
+#define X_SCALES_AT ROWS_WGMMA_BYTES(STAGES, TILE_COLUMNS, WARPGROUPS)
+#define SLOT_BYTES ROWS_WGMMA_SCALES(TILE_COLUMNS)
+#define SLOTS (MR_BYTES ? ROWS_WGMMA_SLOTS(STEPS, STAGES) : 0)
+#define LOCAL_BYTES (X_SCALES_AT + SLOTS * SLOT_BYTES)
 
 // A stage, and the phase of its barriers.
 typedef struct {
@@ -79,8 +82,8 @@ MR_GROUP_INLINE void mr_next_turn(Turn* turn) {
 MR_GROUP_INLINE void mr_fill_tiles(uint memory, __global const uchar* weight,
                                    __global const uchar* x, Tiles tiles, uint w) {
   const uint last_panel = (tiles.columns - 1) / H_ROWS;
-  uint bytes = OWN_PANELS * UNIT_BYTES;
-  MR_EACH(r, OWN_RUNS) bytes += r * COPIERS + w < RUNS_OF_X ? RUN_BYTES : 0;
+  uint own_runs = 0, slot = 0;
+  MR_EACH(r, OWN_RUNS) own_runs += r * COPIERS + w < RUNS_OF_X;
   Turn turn = {0, 1};
   for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
     const uint tile_row = tile / tiles.column_tiles;
@@ -99,7 +102,9 @@ MR_GROUP_INLINE void mr_fill_tiles(uint memory, __global const uchar* weight,
       const uint rows = memory + ROWS_AT + turn.stage * ROWS_BYTES + w * UNIT_BYTES;
       const uint columns = memory + turn.stage * X_BYTES + w * RUN_BYTES;
       mr_wait_for_phase(filled + LEFT_AFTER, turn.phase);
-      mr_arrive_for_bytes(filled, bytes);
+      const bool scales = MR_BYTES && step == 0;
+      mr_arrive_for_bytes(filled, OWN_PANELS * UNIT_BYTES +
+                                      own_runs * (RUN_BYTES + (scales ? H_ROWS * 4 : 0)));
       MR_EACH(p, OWN_PANELS) {
         mr_copy_bytes(rows + p * (COPIERS * UNIT_BYTES), panels[p] + step * UNIT_BYTES, UNIT_BYTES,
                       filled);
@@ -108,21 +113,31 @@ MR_GROUP_INLINE void mr_fill_tiles(uint memory, __global const uchar* weight,
         if (r * COPIERS + w < RUNS_OF_X) {
           mr_copy_bytes(columns + r * (COPIERS * RUN_BYTES), runs[r] + step * (H_ROWS * ROW_STEP),
                         RUN_BYTES, filled);
+          // Behind all groups of the panel of x that the run is of.
+          if (scales) {
+            const uint before = tile % tiles.column_tiles * TILE_COLUMNS % H_ROWS * ROW_STEP;
+            mr_copy_bytes(memory + X_SCALES_AT + slot * SLOT_BYTES + (r * COPIERS + w) * 256,
+                          runs[r] - before + STEPS * (H_ROWS * ROW_STEP), H_ROWS * 4, filled);
+          }
         }
       }
       mr_next_turn(&turn);
     }
+    slot = slot + 1 < SLOTS ? slot + 1 : 0;
   }
 }
 
 // Multiplies the stages of all tiles of the group, and stores the sums.
-MR_GROUP_INLINE void mr_multiply_tiles(uint memory, __global const uchar* weight,
-                                       __global const uchar* x, Tiles tiles, __global float* out,
-                                       __global const float* bias, uint out_stride, uint out_row,
-                                       uint mode, uint warp, uint lane) {
+MR_GROUP_INLINE void mr_multiply_tiles(__local const uchar* local_memory,
+                                       __global const uchar* weight, Tiles tiles,
+                                       __global float* out, __global const float* bias,
+                                       uint out_stride, uint out_row, uint mode, uint warp,
+                                       uint lane) {
+  const uint memory = (uint)(size_t)local_memory;
   const ulong first_rows = mr_columns(memory + ROWS_AT + warp / 4 * (4 * UNIT_BYTES));
   const ulong first_columns = mr_columns(memory);
   Turn turn = {0, 0};
+  uint slot = 0;
   for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
     Sum acc[TILE_SUMS];
     MR_EACH(i, TILE_SUMS) acc[i] = 0;
@@ -147,15 +162,18 @@ MR_GROUP_INLINE void mr_multiply_tiles(uint memory, __global const uchar* weight
     MR_WGMMA_WAIT(acc);
     if (leaves != 0) mr_arrive(leaves);
     const uint panel = tile / tiles.column_tiles * TILE_PANELS + warp;
+    const uint column = tile % tiles.column_tiles * TILE_COLUMNS + 2 * (lane % 4);
     if (panel < tiles.panels) {
 #if MR_BYTES
-      const SumScales scales =
-          mr_scales_of(weight + (size_t)panel * PANEL_BYTES, x, lane / 4);
+      __local const float* by_column =
+          (__local const float*)(local_memory + X_SCALES_AT + slot * SLOT_BYTES);
+      const SumScales scales = mr_scales_of(weight + (size_t)panel * PANEL_BYTES,
+                                            by_column + column % H_ROWS, lane / 4);
 #endif
-      mr_store_tiles(acc, TILE_COLUMNS / 8, out, bias, out_row + panel * 16 + lane / 4,
-                     tile % tiles.column_tiles * TILE_COLUMNS + 2 * (lane % 4), tiles.columns,
-                     out_stride, mode MR_SCALES_ARGUMENT);
+      mr_store_tiles(acc, TILE_COLUMNS / 8, out, bias, out_row + panel * 16 + lane / 4, column,
+                     tiles.columns, out_stride, mode MR_SCALES_ARGUMENT);
     }
+    slot = slot + 1 < SLOTS ? slot + 1 : 0;
   }
 }
 
@@ -176,7 +194,8 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   if (warp < TILE_PANELS) {
-    mr_multiply_tiles(memory, weight, x, tiles, out, bias, out_stride, out_row, mode, warp, lane);
+    mr_multiply_tiles(local_memory, weight, tiles, out, bias, out_stride, out_row, mode, warp,
+                      lane);
   } else if (lane == 0) {
     mr_fill_tiles(memory, weight, x, tiles, warp - TILE_PANELS);
   }

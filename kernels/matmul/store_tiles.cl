@@ -20,20 +20,20 @@
 #define TILES_AT_ONCE 4
 
 // What makes results of sums: H_UNIT or, for matrices of bytes, the scales of the lane's two rows
-// and those of x, which begin at `x`.
+// and those of its columns, from the first that it stores on.
 #if MR_BYTES
 typedef int Sum;
 typedef struct {
   float row[2];
-  __global const float* x;
+  __local const float* columns;
 } SumScales;
 #define MR_SCALES_PARAMETER , SumScales scales
 #define MR_SCALES_ARGUMENT , scales
 
-MR_GROUP_INLINE SumScales mr_scales_of(__global const uchar* panel, __global const void* x,
+MR_GROUP_INLINE SumScales mr_scales_of(__global const uchar* panel, __local const float* columns,
                                        uint row) {
   __global const float* rows = (__global const float*)(panel + INT8_SCALES_AT(INT8_GROUPS(K)));
-  const SumScales out = {{rows[row], rows[row + 8]}, (__global const float*)x};
+  const SumScales out = {{rows[row], rows[row + 8]}, columns};
   return out;
 }
 #else
@@ -42,11 +42,10 @@ typedef float Sum;
 #define MR_SCALES_ARGUMENT
 #endif
 
-// The results of a tile whose first column of the lane is `column`.
-MR_GROUP_INLINE void mr_results(float* results, const Sum* sums, uint column MR_SCALES_PARAMETER) {
+// The results of tile n of all that the lane stores.
+MR_GROUP_INLINE void mr_results(float* results, const Sum* sums, int n MR_SCALES_PARAMETER) {
 #if MR_BYTES
-  // The next column stands in the same panel, whose memory is whole.
-  const float2 by = *(__global const float2*)(scales.x + INT8_SCALE_AT(column, INT8_GROUPS(K)));
+  const float2 by = *(__local const float2*)(scales.columns + 8 * n);
   MR_EACH(i, 2) {
     results[2 * i] = ((float)sums[2 * i] * by.x) * scales.row[i];
     results[2 * i + 1] = ((float)sums[2 * i + 1] * by.y) * scales.row[i];
@@ -56,9 +55,9 @@ MR_GROUP_INLINE void mr_results(float* results, const Sum* sums, uint column MR_
 #endif
 }
 
-// Stores what exists of `tiles` tiles, at most TILES_AT_ONCE; the first column of the lane is
+// Stores what exists of `tiles` tiles from tile `begin` on, at most TILES_AT_ONCE; the first column of the lane is
 // `column`, and its rows are `row` and `row` + 8 of the output.
-MR_GROUP_INLINE void mr_store_some(const Sum* sums, int tiles, __global float* out,
+MR_GROUP_INLINE void mr_store_some(const Sum* sums, int begin, int tiles, __global float* out,
                                    const float* bias, uint row, uint column, uint columns,
                                    uint out_stride, uint mode MR_SCALES_PARAMETER) {
   float old[4 * TILES_AT_ONCE];
@@ -71,7 +70,7 @@ MR_GROUP_INLINE void mr_store_some(const Sum* sums, int tiles, __global float* o
   }
   MR_EACH(n, tiles) {
     float results[4];
-    mr_results(results, sums + 4 * n, column + 8 * n MR_SCALES_ARGUMENT);
+    mr_results(results, sums + 4 * n, begin + n MR_SCALES_ARGUMENT);
     MR_EACH(i, 4) {
       float sum = results[i];
       if ((mode & MODE_BIASED) != 0) sum = sum + bias[i / 2];
@@ -99,14 +98,14 @@ static inline float mr_activation(float gate, float up) {
 
 // Stores the activations of what exists of `tiles` tiles, at most TILES_AT_ONCE. `out` has rows of
 // channels, out_stride floats each, or codes, out_stride words each.
-MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int tiles, __global void* out,
+MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int begin, int tiles, __global void* out,
                                     const float* bias, uint channel, uint column, uint columns,
                                     uint out_stride, uint mode MR_SCALES_PARAMETER) {
   __global ushort* codes = (__global ushort*)out;
   __global float* rows = (__global float*)out + channel;
   MR_EACH(n, tiles) {
     float results[4], value[2];
-    mr_results(results, sums + 4 * n, column + 8 * n MR_SCALES_ARGUMENT);
+    mr_results(results, sums + 4 * n, begin + n MR_SCALES_ARGUMENT);
     MR_EACH(i, 2) {
       float gate = results[i], up = results[2 + i];
       if ((mode & MODE_BIASED) != 0) {
@@ -149,14 +148,14 @@ MR_GROUP_INLINE void mr_store_tiles(const Sum* sums, int tiles, __global float* 
       // A branch of its own for each turn: else the compiler computes all at once, and lacks
       // registers.
       if (first < columns) {
-        mr_store_gated(sums + 4 * begin, count, out, own_bias, row / 16 * 8 + row % 8, first,
+        mr_store_gated(sums + 4 * begin, begin, count, out, own_bias, row / 16 * 8 + row % 8, first,
                        columns, out_stride, mode MR_SCALES_ARGUMENT);
       }
       continue;
     }
 #endif
     if (MR_BYTES && first >= columns) continue;  // likewise
-    mr_store_some(sums + 4 * begin, count, out, own_bias, row, first, columns, out_stride,
+    mr_store_some(sums + 4 * begin, begin, count, out, own_bias, row, first, columns, out_stride,
                   mode MR_SCALES_ARGUMENT);
   }
 }

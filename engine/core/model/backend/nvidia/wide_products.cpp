@@ -60,18 +60,30 @@ std::uint32_t tiles(const WideShape& shape, std::uint32_t panels, std::uint32_t 
   return parts(panels, shape.warpgroups * warpgroup_panels) * parts(columns, shape.columns);
 }
 
-// The stages that fit the local memory of a multiprocessor; at least 3 are needed.
-std::uint32_t stages(const PanelFormat& format, const WideShape& shape) {
-  constexpr std::uint32_t most_bytes = 226 * 1024, most = 8;
+// The local memory of a group.
+std::uint32_t wide_local_bytes(const PanelLayout& layout, const WideShape& shape,
+                               std::uint32_t stages) {
+  const PanelFormat& format = layout.format;
+  if (by_rows(format)) {
+    const std::uint32_t slots =
+        layout.bytes() ? ROWS_WGMMA_SLOTS(INT8_GROUPS(layout.columns), stages) : 0;
+    return ROWS_WGMMA_BYTES(stages, shape.columns, shape.warpgroups) +
+           slots * ROWS_WGMMA_SCALES(shape.columns);
+  }
   const auto words = static_cast<std::uint32_t>(format.codes);
   const std::uint32_t panel =
       STAGE_PANEL(wide_stage_blocks, STAGE_BLOCK_VECTORS(format.quantized(), words),
                   format.scales_per_block() * format.scale_bytes,
                   STAGE_STEP_VECTORS(format.has_steps(), format.affine));
-  const std::uint32_t stage =
-      by_rows(format) ? ROWS_WGMMA_BYTES(1, shape.columns, shape.warpgroups)
-                      : WGMMA_BYTES(1, shape.columns, shape.warpgroups * warpgroup_panels, panel);
-  return std::min(most, most_bytes / shape.groups / stage);
+  return WGMMA_BYTES(stages, shape.columns, shape.warpgroups * warpgroup_panels, panel);
+}
+
+// The stages that fit the local memory of a multiprocessor; at least 3 are needed.
+std::uint32_t stages(const PanelLayout& layout, const WideShape& shape) {
+  constexpr std::uint32_t most_bytes = 226 * 1024, most = 8;
+  std::uint32_t out = most;
+  while (out > 3 && wide_local_bytes(layout, shape, out) > most_bytes / shape.groups) --out;
+  return out;
 }
 
 }  // namespace
@@ -131,7 +143,7 @@ Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
   } else {
     add("STAGE_BLOCKS", wide_stage_blocks);
   }
-  add("STAGES", stages(layout.format, shape));
+  add("STAGES", stages(layout, shape));
   program.defines.push_back(target_->gate_define());
   MILLRACE_ASSIGN(const Program built, device.build(program));
   MILLRACE_ASSIGN(kernel, device.kernel(built, "matmul"));
