@@ -10,10 +10,11 @@
 //            are neighbours
 //
 // WARPGROUPS sets of four warps multiply, 64 rows each. A work-item of each of COPIERS more warps
-// has the copy unit fill stages of 64 columns of K, 128 of bytes: the panels COPIERS * p + w of warp
-// w, and such runs of the columns of x, both of which stand in memory as they do in local memory. A
-// stage has a barrier that it is filled and one that it has been left. The filling runs on into the
-// next tile. Fewer copying warps leave the others more registers, but begin fewer copies.
+// has the copy unit fill stages of 64 columns of K, 128 of bytes: the panels COPIERS * p + w of
+// warp w, and such runs of the columns of x, both of which stand in memory as they do in local
+// memory; and with a tile's first stage of bytes, the scales of those columns. A stage has a
+// barrier that it is filled and one that it has been left. The filling runs on into the next tile.
+// Fewer copying warps leave the others more registers, but begin fewer copies.
 // Limit: many columns: the unit; few: memory.
 //
 // Defines besides those of layout.cl: WARPGROUPS, TILE_COLUMNS, COPIERS, STAGES, X_STRIDE,

@@ -55,8 +55,8 @@ MR_GROUP_INLINE void mr_results(float* results, const Sum* sums, int n MR_SCALES
 #endif
 }
 
-// Stores what exists of `tiles` tiles from tile `begin` on, at most TILES_AT_ONCE; the first column of the lane is
-// `column`, and its rows are `row` and `row` + 8 of the output.
+// Stores what exists of `tiles` tiles from tile `begin` on, at most TILES_AT_ONCE; the lane's first
+// column is `column`, and its rows are `row` and `row` + 8 of the output.
 MR_GROUP_INLINE void mr_store_some(const Sum* sums, int begin, int tiles, __global float* out,
                                    const float* bias, uint row, uint column, uint columns,
                                    uint out_stride, uint mode MR_SCALES_PARAMETER) {
@@ -101,7 +101,13 @@ static inline float mr_activation(float gate, float up) {
 MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int begin, int tiles, __global void* out,
                                     const float* bias, uint channel, uint column, uint columns,
                                     uint out_stride, uint mode MR_SCALES_PARAMETER) {
-  __global ushort* codes = (__global ushort*)out;
+  // Of the lane's two columns of the first tile; those of the others stand in the same panel of
+  // rows, eight rows of eight vectors further each.
+  __global ushort* codes[2];
+  MR_EACH(i, 2) {
+    codes[i] = (__global ushort*)out + channel % 8 +
+               H_VECTOR_AT((size_t)column + i, channel / 8, out_stride / 4) * 8;
+  }
   __global float* rows = (__global float*)out + channel;
   MR_EACH(n, tiles) {
     float results[4], value[2];
@@ -119,8 +125,7 @@ MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int begin, int tiles, __glo
       const uint at = column + 8 * n + i;
       if (at < columns) {
         if ((mode & MODE_CODES) != 0) {
-          codes[H_VECTOR_AT((size_t)at, channel / 8, out_stride / 4) * 8 + channel % 8] =
-              (ushort)(halves >> (16 * i));
+          codes[i][n * (8 * 8 * 8)] = (ushort)(halves >> (16 * i));
         } else {
           rows[(size_t)at * out_stride] = value[i];
         }
