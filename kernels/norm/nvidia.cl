@@ -97,6 +97,6 @@ void rms_norm(__global const float* x, __global const float8* weight, __global f
     if (codes != 0) codes[H_VECTOR_AT((size_t)row, v, code_stride / 4)] = mr_codes8(own[i]);
   }
 #if NORM_BYTES
-  if (bytes != 0) mr_store_bytes(own, bytes, row, tops, all);
+  if (bytes != 0) mr_store_bytes(own, 1.0f, bytes, row, tops, all);
 #endif
 }

@@ -37,11 +37,11 @@ MR_GROUP_INLINE float mr_float_of_item(float value, uint apart, __local float8* 
 #endif
 }
 
-// Stores row `row` as bytes (rotate.cl) and changes its channels meanwhile. `tops` has WARPS ints
-// for this row alone. A group of channels belongs to 16 work-items, also the last one: a turn of all
-// work-items has whole groups.
-MR_GROUP_INLINE void mr_store_bytes(float8* v, __global uint2* out, size_t row, __local int* tops,
-                                    __local float8* all) {
+// Stores row `row` as bytes (rotate.cl), whose channels are `unit`, a power of two, times v, and
+// changes v meanwhile. `tops` has WARPS ints for this row alone. A group of channels belongs to 16
+// work-items, also the last one: a turn of all work-items has whole groups.
+MR_GROUP_INLINE void mr_store_bytes(float8* v, float unit, __global uint2* out, size_t row,
+                                    __local int* tops, __local float8* all) {
   const uint item = (uint)get_local_id(0);
   int top = 0;
   MR_EACH(i, OWN_VECTORS) {
@@ -54,7 +54,8 @@ MR_GROUP_INLINE void mr_store_bytes(float8* v, __global uint2* out, size_t row, 
   if (item % 32 == 0) tops[item / 32] = top;
   barrier(CLK_LOCAL_MEM_FENCE);
   MR_EACH(i, WARPS) top = max(top, tops[i]);
-  const float inverse = mr_row_inverse(top);
+  top = as_int(as_float(top) * unit);
+  const float inverse = mr_row_inverse(top) * unit;
   MR_EACH(i, OWN_VECTORS) {
     const uint at = i * ITEMS + item;
     if (at < BYTE_GROUPS * (INT8_GROUP / 8)) {

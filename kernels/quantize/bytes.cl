@@ -1,7 +1,8 @@
-// Makes bytes (code_block.h) of rows of floats, or of halves, for products of math int8 (rotate.cl).
+// Makes bytes (code_block.h) of rows of floats, or of halves, for products of math int8
+// (rotate.cl).
 //
-//   from    float rows of x_stride floats each, 8 * VECTORS of each read; or with FROM_HALVES 1 rows
-//           of halves, x_stride words each (code_block.h)
+//   from    float rows of x_stride floats each, 8 * VECTORS of each read; or with FROM_HALVES 1
+//           rows of halves, x_stride words each (code_block.h)
 //   out     rows of bytes for as many channels
 //   launch  one group of ITEMS work-items per row
 //
@@ -16,9 +17,10 @@
 #ifndef FROM_HALVES
 #define FROM_HALVES 0
 #endif
+#define CHANNEL_UNIT (FROM_HALVES ? H_UNIT : 1.0f)
 
 static inline float2 mr_two_channels(uint halves) {
-  return (float2)(mr_from_half(halves & 0xffffu), mr_from_half(halves >> 16)) * H_UNIT;
+  return (float2)(mr_from_half(halves & 0xffffu), mr_from_half(halves >> 16));
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
@@ -40,5 +42,5 @@ void quantize_bytes(__global const uchar* from, __global uint2* out, uint x_stri
     own[i] = ((__global const float8*)((__global const float*)from + row * x_stride))[v];
 #endif
   }
-  mr_store_bytes(own, out, row, tops, all);
+  mr_store_bytes(own, CHANNEL_UNIT, out, row, tops, all);
 }

@@ -37,12 +37,12 @@
 #define INT8_GROUP 128
 #define INT8_GROUPS(channels) (((channels) + INT8_GROUP - 1) / INT8_GROUP)
 #define INT8_ROW_WORDS(groups) ((groups) * (INT8_GROUP / 4) + 1)
-#define INT8_VECTOR_AT(row, v, groups)                                                \
-  ((row) / H_ROWS * (H_ROWS / 4 * INT8_ROW_WORDS(groups)) + (v) / 8 * (H_ROWS * 8) +   \
+#define INT8_VECTOR_AT(row, v, groups)                                               \
+  ((row) / H_ROWS * (H_ROWS / 4 * INT8_ROW_WORDS(groups)) + (v) / 8 * (H_ROWS * 8) + \
    (row) % H_ROWS * 8 + (((v) % 8) ^ ((row) % 8)))
-#define INT8_SCALE_AT(row, groups)                    \
-  ((row) / H_ROWS * (H_ROWS * INT8_ROW_WORDS(groups)) + \
-   (groups) * (H_ROWS * INT8_GROUP / 4) + (row) % H_ROWS)
+#define INT8_SCALE_AT(row, groups)                                                             \
+  ((row) / H_ROWS * (H_ROWS * INT8_ROW_WORDS(groups)) + (groups) * (H_ROWS * INT8_GROUP / 4) + \
+   (row) % H_ROWS)
 
 #define Q_TOGETHER 32u  // blocks are quantized together, see block.cl
 // The floats that a group of the cpu family keeps for 32 gates and 32 ups of so many columns.

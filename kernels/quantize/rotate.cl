@@ -5,13 +5,13 @@
 // but by a factor of 128, which the weights' scales take, and it spreads what is large in single
 // channels over the group, which one scale for all channels would not bear.
 //
-//   for distances d = 1, 2, 4, .. 64: a' = a + b, b' = a - b for the channels i and i + d, i without
-//   the bit d
+//   for distances d = 1, 2, 4, .. 64: a' = a + b, b' = a - b for the channels i and i + d, i
+//   without the bit d
 //
 // Then one scale serves the whole row:
 //
-//   top    = the largest magnitude; below 2^-100 it gives zeros and scale 0; from 2^100 on, or where
-//            it is no number, scale NaN, which shows in every result that uses the row
+//   top    = the largest magnitude; below 2^-100 it gives zeros and scale 0; from 2^100 on, or
+//            where it is no number, scale NaN, which shows in every result that uses the row
 //   scale  = top * (1/127)
 //   code   = nearest even of v * (127 * mr_recip(top))
 //
@@ -66,18 +66,18 @@ MR_GROUP_INLINE float8 mr_rotate8(float8 v, uint item, __local float8* all) {
   MR_EACH(stage, 4) {
     const uint apart = 1u << stage;
     const float8 other = mr_of_item(v, apart, item, all);
-    v = (item & apart) != 0 ? other - v : v + other;
+    v = fma(v, (float8)((item & apart) != 0 ? -1.0f : 1.0f), other);  // their sum or difference
   }
   return v;
 }
 
-// The largest magnitude among eight channels, as an integer: ordered like floats, with infinity and
-// NaN above all.
+// The largest magnitude among eight rotated channels, as an integer: ordered like floats, with
+// infinity and NaN above all. If one of a group is no number, all are infinite or none, and so the
+// largest is.
 static inline int mr_largest8(float8 v) {
-  const int8 size = as_int8(v) & (int8)(0x7fffffff);
-  const int4 a = max(size.lo, size.hi);
-  const int2 b = max(a.lo, a.hi);
-  return max(b.x, b.y);
+  const float4 a = fmax(fabs(v.lo), fabs(v.hi));
+  const float2 b = fmax(a.lo, a.hi);
+  return as_int(fmax(b.x, b.y)) & 0x7fffffff;
 }
 
 static inline float mr_row_scale(int top) {
@@ -88,8 +88,8 @@ static inline float mr_row_inverse(int top) {
   return top < 0x0d800000 || top >= 0x71800000 ? 0.0f : 127.0f * mr_recip(as_float(top));
 }
 
-// The bytes of four channels, by adding 1.5 * 2^23, which leaves the nearest integer in the low bits.
-// None is beyond 127, because the scale is the largest one's. A NaN becomes any byte.
+// The bytes of four channels, by adding 1.5 * 2^23, which leaves the nearest integer in the low
+// bits. None is beyond 127, because the scale is the largest one's. A NaN becomes any byte.
 static inline uint mr_bytes4(float4 v, float inverse) {
   const uint4 code =
       as_uint4(fma(v, (float4)(inverse), (float4)(12582912.0f))) & (uint4)(0xffu);
