@@ -5,6 +5,8 @@
 //
 // SHARED_ROWS 0: each warp of a group has rows of its own. 1: all warps have the same rows; each
 // computes the scores of a square of eight keys, and the sums of OWN_CHUNKS chunks of channels.
+//
+// LEVELS 1: both sides are levels, which are multiplied in integers (nvidia_levels.cl).
 #include "attention/shape.cl"
 #include "attention/work.h"
 #include "common/prelude.cl"
@@ -13,6 +15,9 @@
 
 #ifndef SHARED_ROWS
 #define SHARED_ROWS 0
+#endif
+#ifndef LEVELS
+#define LEVELS 0
 #endif
 #ifndef RING
 #define RING 2

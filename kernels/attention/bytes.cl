@@ -46,3 +46,8 @@ static inline void mr_pairs(uint* words, uint bytes, uint less) {
   words[0] = mr_less_halves(mr_permute(bytes, MR_THOUSANDS, 0x4140), less);
   words[1] = mr_less_halves(mr_permute(bytes, MR_THOUSANDS, 0x4342), less);
 }
+
+// x, with the bits that leave at the top coming in at the bottom.
+static inline uint mr_rotated_left(uint x, uint count) {
+  return x << (count & 31) | x >> (-count & 31);
+}

@@ -12,6 +12,9 @@
 //
 // Pairs of a and b that stand for each other may be any.
 //
+// mr_mma_bytes(sums, a, b): the same for 32 signed bytes each, in int, exactly; four bytes take the
+// place of a pair.
+//
 // mr_load_columns(tile, lane): the words of b for two instructions, 32 halves of each of 8 columns:
 // two words for the first 16 halves, two for the others. Vector m of column c, of four, stands in
 // local memory at tile[MR_COLUMN_AT(c, m)], so that 8 lanes never meet in a bank.
@@ -57,6 +60,13 @@ static inline void mr_mma_halves(float* sums, const uint* a, const uint* b) {
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+static inline void mr_mma_bytes(int* sums, const uint* a, const uint* b) {
+  __asm__(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
@@ -131,6 +141,27 @@ MR_GROUP_INLINE void mr_mma_emulated(float* sums, const uint* a, const uint* b,
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 #define mr_mma_halves(sums, a, b) mr_mma_emulated(sums, a, b, mma_memory)
+
+MR_GROUP_INLINE void mr_mma_bytes_emulated(int* sums, const uint* a, const uint* b,
+                                           __local uint* mma_memory) {
+  const uint lane = (uint)get_local_id(0), g = lane / 4, t = lane % 4;
+  __local uint* warp = mma_memory + (uint)get_local_id(1) * (32 * MMA_WORDS);
+  for (uint i = 0; i < 4; ++i) warp[lane * MMA_WORDS + i] = a[i];
+  for (uint i = 0; i < 2; ++i) warp[lane * MMA_WORDS + 4 + i] = b[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint i = 0; i < 4; ++i) {
+    const uint column = 2 * t + i % 2;
+    for (uint u = 0; u < 8; ++u) {
+      __local const char* x =
+          (__local const char*)(warp + (4 * g + u % 4) * MMA_WORDS + u / 4 * 2 + i / 2);
+      __local const char* y =
+          (__local const char*)(warp + (4 * column + u % 4) * MMA_WORDS + 4 + u / 4);
+      for (uint byte = 0; byte < 4; ++byte) sums[i] += (int)x[byte] * (int)y[byte];
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+#define mr_mma_bytes(sums, a, b) mr_mma_bytes_emulated(sums, a, b, mma_memory)
 
 MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
   const uint g = lane / 4, t = lane % 4;

@@ -76,6 +76,14 @@ bool has_operands(const KvCodec& codec) {
   std::unreachable();
 }
 
+bool is_packed(const KvCodecs& codecs) {
+  return codecs.key.packed() || codecs.value.packed();
+}
+// Whether both sides are levels, which kernels/attention/nvidia_levels.cl multiplies as integers.
+bool in_levels(const KvCodecs& codecs) {
+  return codecs.key.kind == CodecKind::rotated && codecs.value.kind == CodecKind::rotated;
+}
+
 }  // namespace
 
 // Whether kernels/attention/nvidia.cl computes a kind at all.
@@ -116,14 +124,16 @@ std::vector<MatrixLimits> NvidiaBackend::matrix_limits() const {
 
 Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
                                                      std::uint32_t warps, bool shared_rows) {
-  ProgramSpec program{.name = "attention",
-                      .sources = {"attention/nvidia.cl"},
-                      .defines = target().head_defines(kind)};
+  ProgramSpec program{
+      .name = "attention",
+      .sources = {in_levels(codecs) ? "attention/nvidia_levels.cl" : "attention/nvidia.cl"},
+      .defines = target().head_defines(kind)};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
   add("GROUP_WARPS", warps);
   add("SHARED_ROWS", shared_rows ? 1 : 0);
+  add("LEVELS", in_levels(codecs) ? 1 : 0);
   add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows, warps));
   add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
@@ -137,6 +147,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std
 
 Result<Kernel> NvidiaBackend::build_attention(const KvCodecs& codecs, std::uint32_t kind) {
   if (!on_matrix_unit(codecs, kind)) return GenericBackend::build_attention(codecs, kind);
+  if (in_levels(codecs)) return build_matrix_attention(codecs, kind, 1, false);
   return build_matrix_attention(codecs, kind, sharing_warps, true);
 }
 
@@ -149,7 +160,7 @@ Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t ki
     MILLRACE_ASSIGN(wide, build_matrix_attention(codecs, kind, warps, false));
   }
   Kernel& lone = lone_attention_[{codecs, kind}];
-  if (!lone && codecs.key.packed()) {
+  if (!lone && codecs.key.packed() && !in_levels(codecs)) {
     MILLRACE_ASSIGN(lone, build_matrix_attention(codecs, kind, 1, false));
   }
   return {};
@@ -172,14 +183,17 @@ Status NvidiaBackend::reserve_attention(const AttentionKind& kind, const MatrixL
   return {};
 }
 
-Status NvidiaBackend::attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
-                                   const AttentionOutput& out, const ItemList& units) {
+Status NvidiaBackend::attend_units(Kernel& kernel, const UnitGroups& groups,
+                                   const AttentionCall& call, const AttentionOutput& out,
+                                   const ItemList& units) {
   if (units.count == 0) return {};
   const KvPages& kv = call.kv;
   const AttentionKind& kind = target().kinds[kv.kind];
   const std::uint32_t cut = target().cut_of(kv.kind);
   return target().device->launch(
-      kernel, {.groups = {limits_[cut].head_sets, units.count}, .local = {warp_items, warps}},
+      kernel,
+      {.groups = {limits_[cut].head_sets, units.count, groups.tokens},
+       .local = {warp_items, groups.warps}},
       {call.qkv, kv.sinks, kv.buffer, call.step_words, out.rows, out.codes, partials_,
        attention_counters_, units.offset, kind.qkv_stride(), input_stride(kind.columns()),
        target().code_stride(kind.columns()), kind.scale});
@@ -193,16 +207,39 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   const AttentionItems& items = call.step.attention[cut];
   MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items));
   const AttentionOutput to{forms.rows ? out.rows : no_buffer, forms.codes ? out.codes : no_buffer};
-  // Warps that share rows each make all weights, which for packed codes costs more than it hides
-  // where units are many.
-  const bool lone =
-      kv.codecs.key.packed() && items.single_units.count * limits_[cut].head_sets >=
-                                    lone_units * target().device->info().compute_units;
-  Kernel& narrow = lone ? lone_attention_.at({kv.codecs, kv.kind}) : attention_kernel(kv);
-  MILLRACE_TRY(attend_units(narrow, lone ? 1 : sharing_warps, call, to, items.single_units));
-  MILLRACE_TRY(attend_units(wide_attention_.at({kv.codecs, kv.kind}), limits_[cut].warps, call, to,
-                            items.multi_units));
+  Kernel& wide = wide_attention_.at({kv.codecs, kv.kind});
+  const UnitGroups wide_groups{.warps = limits_[cut].warps};
+  if (in_levels(kv.codecs)) {
+    const UnitGroups groups{.warps = 1, .tokens = items.single_tokens};
+    MILLRACE_TRY(attend_units(attention_kernel(kv), groups, call, to, items.single_units));
+  } else {
+    // Warps that share rows each make all weights, which for packed codes costs more than it hides
+    // where units are many.
+    const bool lone =
+        kv.codecs.key.packed() && items.single_units.count * limits_[cut].head_sets >=
+                                      lone_units * target().device->info().compute_units;
+    Kernel& narrow = lone ? lone_attention_.at({kv.codecs, kv.kind}) : attention_kernel(kv);
+    const UnitGroups groups{.warps = lone ? 1 : sharing_warps};
+    MILLRACE_TRY(attend_units(narrow, groups, call, to, items.single_units));
+  }
+  MILLRACE_TRY(attend_units(wide, wide_groups, call, to, items.multi_units));
   return forms;
+}
+
+// All lanes of a warp encode a packed head, a group each for keys and values.
+Result<Kernel> NvidiaBackend::build_store(const KvCodecs& codecs, std::uint32_t kind) {
+  if (!is_packed(codecs)) return GenericBackend::build_store(codecs, kind);
+  ProgramSpec store{
+      .name = "store", .sources = {"rope/nvidia.cl"}, .defines = target().attention_defines(kind)};
+  add_kv_defines(store, codecs, target().kinds[kind].head_dim, MathMode::exact);
+  MILLRACE_ASSIGN(const Program built, target().device->build(store));
+  return target().device->kernel(built, "rope_kv");
+}
+
+std::uint32_t NvidiaBackend::store_groups(const KvPages& kv) const {
+  if (!is_packed(kv.codecs)) return GenericBackend::store_groups(kv);
+  const AttentionKind& kind = target().kinds[kv.kind];
+  return kind.heads + 2 * kind.stored_heads();
 }
 
 std::vector<const Buffer*> NvidiaBackend::counters() const {

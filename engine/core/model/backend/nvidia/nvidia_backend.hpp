@@ -60,6 +60,8 @@ class NvidiaBackend final : public GenericBackend {
   // Other numbers were not measured.
   std::uint32_t attention_items() const override { return 128; }
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind) override;
+  Result<Kernel> build_store(const KvCodecs& codecs, std::uint32_t kind) override;
+  std::uint32_t store_groups(const KvPages& kv) const override;
   Status prepare_codes(const PanelLayout& layout) override;
   Status project_codes(const ProductCall& call, const WeightRun& run) override;
 
@@ -77,6 +79,10 @@ class NvidiaBackend final : public GenericBackend {
   struct AttentionOutput {
     const Buffer &rows, &codes;  // empty: not wanted
   };
+  // The groups of a unit: the warps of each, and the tokens that have a group of their own.
+  struct UnitGroups {
+    std::uint32_t warps = 1, tokens = 1;
+  };
   bool has_matrix_attention(const AttentionKind& kind) const;
   bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
   std::vector<MatrixLimits> matrix_limits() const;
@@ -84,7 +90,7 @@ class NvidiaBackend final : public GenericBackend {
                                         std::uint32_t warps, bool shared_rows);
   Status reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
                            const AttentionItems& items);
-  Status attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
+  Status attend_units(Kernel& kernel, const UnitGroups& groups, const AttentionCall& call,
                       const AttentionOutput& out, const ItemList& units);
 
   std::map<UnitKey, Kernel> unit_products_;
