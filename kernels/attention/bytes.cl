@@ -1,9 +1,11 @@
 #pragma once
-// Codes as halves, for operands of the matrix unit.
+// Codes as halves or bytes, for operands of the matrix unit.
 //
 // mr_permute(a, b, select): byte i of the result is the byte of {a, b}, eight in all, that the low
 // three bits of nibble i of `select` name; if the nibble's top bit is set, it is that byte's sign
 // bit, eight times.
+//
+// mr_chosen(mask, x, y): the bits of x where `mask` has them, of y elsewhere.
 //
 // mr_less_halves(x, y): x - y for both halves of a word.
 //
@@ -20,6 +22,11 @@ static inline uint mr_permute(uint a, uint b, uint select) {
   __asm__("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(select));
   return bytes;
 }
+static inline uint mr_chosen(uint mask, uint x, uint y) {
+  uint bits;
+  __asm__("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(bits) : "r"(mask), "r"(x), "r"(y));
+  return bits;
+}
 static inline uint mr_less_halves(uint x, uint y) {
   uint halves;
   __asm__("sub.rn.f16x2 %0, %1, %2;" : "=r"(halves) : "r"(x), "r"(y));
@@ -35,6 +42,9 @@ static inline uint mr_permute(uint a, uint b, uint select) {
     bytes |= byte << (8 * i);
   }
   return bytes;
+}
+static inline uint mr_chosen(uint mask, uint x, uint y) {
+  return (mask & x) | (~mask & y);
 }
 static inline uint mr_less_halves(uint x, uint y) {
   return mr_halves(mr_from_half(x & 0xffff) - mr_from_half(y & 0xffff),

@@ -38,16 +38,16 @@ MR_GROUP_INLINE void mr_level_rows(LevelRows* own, const MatrixUnit* unit, uint 
 }
 
 // Caps the scores of a block, and hides what the rows do not see.
-MR_GROUP_INLINE void mr_mask_levels(float s[ROW_TILES][4], const LevelRows* own, uint block,
-                                    uint g) {
+MR_GROUP_INLINE void mr_mask_levels(float s[ROW_TILES][4 * HALVES], const LevelRows* own,
+                                    uint block, uint g) {
 #ifdef SOFT_CAP
-  MR_UNIT_EACH(n, ROW_TILES) MR_EACH(i, 4) s[n][i] = mr_capped(s[n][i]) * MR_LOG2_E;
+  MR_UNIT_EACH(n, ROW_TILES) MR_EACH(i, 4 * HALVES) s[n][i] = mr_capped(s[n][i]) * MR_LOG2_E;
 #endif
-  const uint first = block * MATRIX_BLOCK;
-  if (first >= own->sees_from && first + MATRIX_BLOCK - 1 <= own->sees_to) return;
+  const uint first = block * KEY_BLOCK;
+  if (first >= own->sees_from && first + KEY_BLOCK - 1 <= own->sees_to) return;
   MR_UNIT_EACH(n, ROW_TILES) {
-    MR_EACH(i, 4) {
-      const uint key = first + 4 * g + i;
+    MR_EACH(i, 4 * HALVES) {
+      const uint key = first + i / 4 * 32 + 4 * g + i % 4;
       if (key > own->position[n] || key < own->seen[n]) s[n][i] = -INFINITY;
     }
   }

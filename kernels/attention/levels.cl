@@ -1,13 +1,14 @@
 // Codes of one rotated side, for which KEYS stands (kv/side.cl), as signed bytes: their levels in
 // units of the side's STEP.
 //
-// mr_level_words(high, low, nibbles): of eight codes, one a nibble, in the order of nibbles: two words
-// of levels; of sixteen levels those of at least 0, with `low` the magnitudes of the others, and
-// zeros in place of what the other has. One permutation of bytes looks up four of eight bytes;
+// mr_level_words(high, low, nibbles): of eight codes, one a nibble, in the order of nibbles: two
+// words of levels; of sixteen levels those of at least 0, with `low` the magnitudes of the others,
+// and zeros in place of what the other has. One permutation of bytes looks up four of eight bytes;
 // where a nibble's top bit is set, it copies the byte's sign, which is 0 for magnitudes.
 //
 // mr_nibbles(...): of two words of planes (kv/planes.cl) a quad each, as such nibbles: member i of
-// both in byte i.
+// the first in the low nibble of byte i, of the second in the high one. Words of codes of four bits
+// are such nibbles.
 #include "attention/bytes.cl"
 #include "kv/codecs.cl"
 #include "kv/side.cl"
@@ -40,22 +41,19 @@ static inline void MR_S(mr_level_words)(uint* high, uint* low, uint nibbles) {
 #endif
 }
 
-// Quad t of four in words of the low plane, and quads `at` and `next_at` in words of the high one;
-// of codes of four bits quad t of two.
-static inline uint MR_S(mr_nibbles)(uint first, uint second, uint high, uint next_high, uint t,
-                                    uint at, uint next_at) {
-#if BITS == 4
-  return (first >> (4 * t) & 0x0f0f0f0fu) | (mr_rotated_left(second, 4 - 4 * t) & 0xf0f0f0f0u);
-#else
-  const uint low =
-      (first >> (2 * t) & 0x0f0f0f0fu) | (mr_rotated_left(second, 4 - 2 * t) & 0xf0f0f0f0u);
+#if BITS < 4
+// Of the word `first` quad t, 0 or 1, and of `second` quad 2 + t; their bits of the high plane are
+// `at` and `second_at` of each byte of the words `high` and `second_high`.
+static inline uint MR_S(mr_nibbles)(uint first, uint second, uint high, uint second_high, uint t,
+                                    uint at, uint second_at) {
+  const uint low = mr_chosen(0x0f0f0f0fu, first, second) >> (2 * t);
 #if BITS == 2
   return low & 0x33333333u;
 #else
-  const uint more = (mr_rotated_left(high, 2 - at) & 0x0f0f0f0fu) |
-                    (mr_rotated_left(next_high, 6 - next_at) & 0xf0f0f0f0u);
-  return ((low & 0x33333333u) | (more & ~0x33333333u)) & 0x77777777u;
-#endif
+  const uint more = mr_chosen(0x0f0f0f0fu, mr_rotated_left(high, 2 - at),
+                              mr_rotated_left(second_high, 6 - second_at));
+  return mr_chosen(0x33333333u, low, more) & 0x77777777u;
 #endif
 }
+#endif
 #endif

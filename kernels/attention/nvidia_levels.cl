@@ -6,28 +6,32 @@
 //             wide ones (HEAD_SETS, units) of GROUP_WARPS warps
 //
 // Contract, the same whatever the tile, the batch, the chunks of a prompt and the groups, in the
-// numbers of the integer definition in generic.cl (b and STEP, norm_j, q' and signs). Of numbers x
-// of which the largest has the exponent e, none less than -100: short(x) is the nearest even of
-// x / unit, unit is 2^(e - 13), so no magnitude is above 2^14. Sums of integers are exact. Scores
-// count in powers of two: scale has log2 e in it, or it follows SOFT_CAP.
-//     n    = short(q') of a head
-//     s_j  = ((float)(sum of n * b) * (unit * STEP)) * norm_j; minus infinity for a key that the
-//            query does not see
-//   in a segment, blocks of 32 in order; m is the largest s_j so far, f = 2^(m before - m):
+// numbers of the integer definition in generic.cl (b and STEP, norm_j, signs). rope_kv has left
+// H (signs * q) in the place of q (rope/nvidia.cl). Of numbers x of which the largest has the
+// exponent e, at least -100: short(x) is the nearest even of x / unit, and unit is 2^(e - 13), so
+// that no magnitude is above 2^14. Sums of integers are exact. Scores count in powers of two: scale
+// has log2 e in it, or it follows SOFT_CAP.
+//     n    = short(H (signs * q)) of a head
+//     s_j  = ((float)(sum of n * b) * (unit * scale * (STEP / HEAD_DIM))) * norm_j; minus infinity
+//            for a key that the query does not see
+//   in a segment, blocks of 64 in order; m is the largest s_j so far, f = 2^(m before - m):
 //     w_j  = 2^(s_j - m);  n_j = short(w_j * norm_j) over the block
-//     l    = position j / 4 of eight adds ((w_j + w_j+1) + (w_j+2 + w_j+3)) to l * f, by fma; at
-//            the segment's end neighbours, then pairs, then fours are added
+//     l    = lane j / 4 % 8 adds the sum of (w_j + w_j+1) + (w_j+2 + w_j+3) for both j to l * f, by
+//            fma; at the segment's end neighbours, then pairs, then fours are added
 //     a    = fma((float)(sum of n_j * b), unit, a * f);  out times STEP / HEAD_DIM after H, signs
 // A block of which a query sees nothing changes nothing of its own. So a tile may hold queries that
 // see different keys.
 //
-// Where (float)(a sum) is the sum's high digits times 256 plus the low ones, by fma.
+// Where (float)(a sum) rounds to nearest even. Of NaN in the norms of a tile's values all its rows
+// may have some.
 // Limit: memory in decoding; in prompts integer instructions, the permutations that look up levels.
 //
-// Defines besides those of generic.cl: LEVELS, which is 1; RING, at most 7; GROUP_WARPS; HEAD_SETS
-// (heads.cl), so that GROUP is at most 16. HEAD_DIM is a multiple of 32, at most 256.
+// Defines besides those of generic.cl: LEVELS, which is 1; RING, at most 3; GROUP_WARPS; HEAD_SETS
+// (heads.cl), so that GROUP is at most 16; BULK_COPIES (level_copies.cl). HEAD_DIM is a multiple of
+// 32, at most 256.
 #include "attention/blocks.cl"
 #include "attention/level_blocks.cl"
+#include "attention/level_copies.cl"
 #include "attention/level_results.cl"
 #include "attention/results.cl"
 #include "attention/shape.cl"
@@ -62,12 +66,18 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
                uint qkv_stride, uint out_stride, uint code_stride, float scale) {
   MR_MMA_MEMORY
   MR_QUAD_MEMORY
+  MR_RING_MEMORY
   __local uint4 keys[RING * KEY_BLOCK_VECTORS];
   __local uint4 values[RING * VALUE_BLOCK_VECTORS];
   __local uint pages[KEPT_PAGES], arrived[1];
-  __local float row_memory[GROUP_WARPS * WARP_FLOATS];  // rows to rotate, or sums of segments before
+  __local float row_memory[GROUP_WARPS * WARP_FLOATS];  // sums of segments before, or outputs
   __local float unit_memory[GROUP_WARPS * 4 * ROW_TILES];
   __local uint weight_memory[GROUP_WARPS * WEIGHT_WORDS];
+#if !LONE
+  __local uint4 operands[2 * KEY_OPERANDS * 32];
+  __local float4 norm_memory[2 * KEY_BLOCK / 4];
+  __local float* norms = (__local float*)norm_memory;
+#endif
 #if ROW_TILES > 1
   __local uint2 query_memory[GROUP_WARPS * LEVEL_QUERIES * 32];
 #endif
@@ -76,33 +86,37 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   const uint token = LONE ? (uint)get_group_id(2) : 0;
   if (token >= mr_matrix_unit(step, units, (uint)get_group_id(1))->tokens) return;
   Work work;
+  mr_begin_ring(item MR_RING_ARGUMENT);
   mr_begin_work(&work, kv, step, units, pages, item);
   if (LONE) mr_take_token(&work, token);
   const MatrixUnit* unit = &work.unit;
-  mr_fill_ring(keys, values, &work, item);
+  mr_fill_levels(keys, values, &work, item MR_RING_ARGUMENT);
   LevelRows own;
   mr_level_rows(&own, unit, work.set, warp, lane % 4);
 #ifndef SOFT_CAP
   scale = scale * MR_LOG2_E;
 #endif
-  mr_turn_queries(row_memory, qkv, unit, work.set, qkv_stride, scale, item);
 #if ROW_TILES == 1
   uint q[LEVEL_QUERIES][2];
 #else
   __local uint2* q = query_memory + warp * (LEVEL_QUERIES * 32);
 #endif
   float query_units[ROW_TILES];
-  const uint first_row = warp * LEVEL_ROWS, tile_rows = unit->tokens * GROUP;
-  mr_level_queries(q, query_units, unit_memory + warp * 4 * ROW_TILES,
-                   row_memory + first_row * HEAD_DIM,
-                   tile_rows > first_row ? min(tile_rows - first_row, (uint)LEVEL_ROWS) : 0,
+  __global const float* queries[ROW_TILES];  // of the lane's columns
+  MR_UNIT_EACH(n, ROW_TILES) {
+    const uint row = 4 * n + g / 2, offset = warp * LEVEL_TOKENS + row / GROUP;
+    const int exists = row < LEVEL_ROWS && offset < unit->tokens;
+    queries[n] = qkv + (size_t)(unit->token + offset) * qkv_stride +
+                 (work.set * GROUP + row % GROUP) * HEAD_DIM;
+    if (!exists) queries[n] = 0;
+  }
+  mr_level_queries(q, query_units, unit_memory + warp * 4 * ROW_TILES, queries, scale,
                    lane MR_QUAD_ARGUMENT);
-  MR_GROUP_BARRIER();  // rows give way to sums
   LevelsBefore before;
   before.a = row_memory + warp * WARP_FLOATS + lane;
   LevelSums sums;
   mr_clear_levels(&sums);
-  uint stage = 0, stage_before = RING - 1;
+  uint stage = 0, stage_before = RING - 1, phase = 0;
   _Pragma("unroll 1") for (uint block = work.begin; block < work.end; ++block) {
     __local uint4* block_keys = keys + stage * KEY_BLOCK_VECTORS;
     __local uint4* block_values = values + stage * VALUE_BLOCK_VECTORS;
@@ -111,27 +125,42 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     if (!LONE && block % SEGMENT_BLOCKS == 0 && next_page + item <= work.source.last_page) {
       next = work.table[next_page + item];
     }
+    const uint first = block * KEY_BLOCK;
+    const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + KEY_BLOCK);
+    float s[ROW_TILES][4 * HALVES];
+#if LONE
+    const LevelBlock here = {block, block_keys, block_values};
     // The keys have arrived, and all have left the values before.
-    MR_WAIT_FOR_COPIES(2 * RING - 2);
+    mr_await_keys(stage, phase MR_RING_ARGUMENT);
     MR_GROUP_BARRIER();
-    mr_fetch_values(values, &work, stage_before, block + RING - 1, item);
-    const uint first = block * MATRIX_BLOCK;
-    const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + MATRIX_BLOCK);
-    float s[ROW_TILES][4];
-    if (sees) mr_level_scores(s, q, query_units, block_keys, lane MR_MMA_ARGUMENT);
+    mr_level_values(values, &work, stage_before, block + RING - 1, item MR_RING_ARGUMENT);
+#else
+    const LevelBlock here = {block, operands, norms};
+    // The block has arrived, and all have left the operands before.
+    mr_await_block(stage, phase MR_RING_ARGUMENT);
+    MR_GROUP_BARRIER();
+    mr_expand_block(operands, norms, block_keys, block_values, &work.source, block, warp, lane);
+    MR_GROUP_BARRIER();
+    mr_level_keys(keys, &work, stage, block + RING, item MR_RING_ARGUMENT);
+    mr_level_values(values, &work, stage, block + RING, item MR_RING_ARGUMENT);
+#endif
+    if (sees) mr_level_scores(s, q, query_units, &here, lane MR_MMA_ARGUMENT);
+#if LONE
     // The values have arrived, and all have left the keys.
-    MR_WAIT_FOR_COPIES(2 * RING - 2);
+    mr_await_values(stage, phase MR_RING_ARGUMENT);
     MR_GROUP_BARRIER();
-    mr_fetch_keys(keys, &work, stage, block + RING, item);
+    mr_level_keys(keys, &work, stage, block + RING, item MR_RING_ARGUMENT);
+#endif
     if (sees) {
       LevelWeights weights;
       mr_mask_levels(s, &own, block, g);
-      mr_level_weights(&weights, s, &sums, block_values, weight_memory + warp * WEIGHT_WORDS,
-                       lane MR_QUAD_ARGUMENT);
-      mr_add_levels(&sums, &weights, block_values, lane MR_MMA_ARGUMENT);
+      mr_level_weights(&weights, s, &sums, &here, &work.source,
+                       weight_memory + warp * WEIGHT_WORDS, lane MR_QUAD_ARGUMENT);
+      mr_add_levels(&sums, &weights, &here, lane MR_MMA_ARGUMENT);
     }
     stage_before = stage;
     stage = stage + 1 == RING ? 0 : stage + 1;
+    if (stage == 0) phase ^= 1;
 #if !LONE
     // Those of the segment after the next take the place of those of the segment before.
     if (block % SEGMENT_BLOCKS == 0 && block != work.begin && item < SEGMENT_PAGES) {

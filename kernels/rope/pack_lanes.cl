@@ -1,7 +1,8 @@
 // Encodes one side of a head, for which KEYS stands (kv/side.cl), with LANES work-items, at least
 // 16, by the arithmetic of kv/codec.cl in the same order, or stores it plain.
 //
-// mr_pack_lanes(x, codes, sums, codes_to, parameters_to, slot, lane): all work-items of the group must call.
+// mr_pack_lanes(x, codes, sums, codes_to, parameters_to, square, slot, lane): all work-items of the
+// group must call. Rotated codecs want H (signs * x), and the sum of squares of x.
 #include "kv/codecs.cl"
 #include "kv/side.cl"
 #include "rope/lanes.cl"
@@ -25,33 +26,18 @@ static inline uint MR_S(mr_level_code)(float z) {
 
 #if KIND != KV_PLAIN
 // Computes codes, and writes parameters.
-MR_GROUP_INLINE void MR_S(mr_encode_lanes)(__local float* x, __local uint* codes, __local float* sums, __global half* parameters, uint slot,
-                                           uint lane) {
+MR_GROUP_INLINE void MR_S(mr_encode_lanes)(__local float* x, __local uint* codes,
+                                           __local float* sums, __global half* parameters,
+                                           float square, uint slot, uint lane) {
 #if KIND == KV_ROTATED
-  float own = 0.0f;
-  for (uint d = lane; lane < 16 && d < HEAD_DIM; d += 16) own = fma(x[d], x[d], own);
-  const float square = mr_lane_sum(sums, own, lane);
   const int is_finite = square <= FLT_MAX, is_zero = square <= 1e-37f;
   const float inverse = is_finite && !is_zero ? mr_rsqrt(square) : 0.0f;
-  for (uint d = lane; d < HEAD_DIM; d += LANES) {
-    if ((MR_S(mr_signs)[d / 32] >> d % 32 & 1) != 0) x[d] = -x[d];
-  }
-  for (uint h = 1; h < HEAD_DIM; h *= 2) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint i = lane; i < HEAD_DIM / 2; i += LANES) {
-      const uint at = i / h * 2 * h + i % h;
-      const float a = x[at], b = x[at + h];
-      x[at] = a + b;
-      x[at + h] = a - b;
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
   for (uint d = lane; d < HEAD_DIM; d += LANES) {
     x[d] = x[d] * inverse;
     codes[d] = MR_S(mr_level_code)(x[d]);
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  own = 0.0f;
+  float own = 0.0f;
   for (uint d = lane; lane < 16 && d < HEAD_DIM; d += 16) {
     own = fma(x[d], MR_S(mr_levels)[codes[d]], own);
   }
@@ -120,15 +106,17 @@ MR_GROUP_INLINE void MR_S(mr_put_lanes)(__global uint* plane, __local const uint
 }
 #endif
 
-MR_GROUP_INLINE void MR_S(mr_pack_lanes)(__local float* x, __local uint* codes, __local float* sums, __global uchar* codes_to,
-                                         __global uchar* parameters_to, uint slot, uint lane) {
+MR_GROUP_INLINE void MR_S(mr_pack_lanes)(__local float* x, __local uint* codes,
+                                         __local float* sums, __global uchar* codes_to,
+                                         __global uchar* parameters_to, float square, uint slot,
+                                         uint lane) {
 #if KIND == KV_PLAIN
   __global MR_JOINED(MR_NUMBER, BITS)* to = (__global MR_JOINED(MR_NUMBER, BITS)*)codes_to;
   for (uint d = lane; d < HEAD_DIM; d += LANES) {
     MR_JOINED(mr_store, BITS)(x[d], to, KEYS ? d * PAGE_TOKENS + slot : slot * HEAD_DIM + d);
   }
 #else
-  MR_S(mr_encode_lanes)(x, codes, sums, (__global half*)parameters_to, slot, lane);
+  MR_S(mr_encode_lanes)(x, codes, sums, (__global half*)parameters_to, square, slot, lane);
   __global uint* plane = (__global uint*)codes_to;
   MR_S(mr_put_lanes)(plane, codes, 0, LOW, slot, lane);
   if (HIGH > 0) {

@@ -1,9 +1,10 @@
 #pragma once
 // The family of NVIDIA GPUs since compute capability 8.0. In math fast it has kernels of its own:
 // of products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up
-// with their activation at the end, of norms (kernels/norm/nvidia.cl), and of attention over halves
-// and most packed codes (kernels/attention/nvidia.cl); the rest is generic. On other devices, where
-// tests force it, plain arithmetic stands for the instructions of these GPUs.
+// with their activation at the end, of norms (kernels/norm/nvidia.cl), of attention over halves and
+// most packed codes (kernels/attention/nvidia.cl, nvidia_levels.cl), and of the store of packed
+// keys and values (kernels/rope/nvidia.cl); the rest is generic. On other devices, where tests
+// force it, plain arithmetic stands for the instructions of these GPUs.
 #include <cstdint>
 #include <map>
 #include <memory>
