@@ -51,13 +51,17 @@ std::uint32_t GenericBackend::store_groups(const KvPages& kv) const {
   return kind.heads + kind.stored_heads();
 }
 
+std::uint32_t GenericBackend::store_items(const KvPages&) const {
+  return device_->row_items();
+}
+
 Status GenericBackend::rope_and_store(const AttentionCall& call) {
   const KvPages& kv = call.kv;
   const AttentionKind& kind = target().kinds[kv.kind];
   const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
   return device_->launch(
       kv_kernels_.at({kv.codecs, kv.kind}).rope_kv,
-      {.groups = {store_groups(kv), call.step.tokens}, .local = {device_->row_items()}},
+      {.groups = {store_groups(kv), call.step.tokens}, .local = {store_items(kv)}},
       {call.qkv, call.rope, kv.means, kv.buffer, call.step_words, items.positions_at,
        items.tables_at, kind.qkv_stride()});
 }

@@ -232,7 +232,7 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   return forms;
 }
 
-// All lanes of a warp encode a packed head, a group each for keys and values.
+// The lanes of a warp encode a packed head, a group each for keys and values.
 Result<Kernel> NvidiaBackend::build_store(const KvCodecs& codecs, std::uint32_t kind) {
   if (!is_packed(codecs)) return GenericBackend::build_store(codecs, kind);
   ProgramSpec store{
@@ -240,6 +240,7 @@ Result<Kernel> NvidiaBackend::build_store(const KvCodecs& codecs, std::uint32_t 
   add_kv_defines(store, codecs, target().kinds[kind].head_dim, MathMode::exact);
   const bool turns = in_levels(codecs) && on_matrix_unit(codecs, kind);
   store.defines.push_back(define("TURN_QUERIES", turns ? 1 : 0));
+  store.defines.push_back(define("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0));
   MILLRACE_ASSIGN(const Program built, target().device->build(store));
   return target().device->kernel(built, "rope_kv");
 }
@@ -248,6 +249,10 @@ std::uint32_t NvidiaBackend::store_groups(const KvPages& kv) const {
   if (!is_packed(kv.codecs)) return GenericBackend::store_groups(kv);
   const AttentionKind& kind = target().kinds[kv.kind];
   return kind.heads + 2 * kind.stored_heads();
+}
+
+std::uint32_t NvidiaBackend::store_items(const KvPages& kv) const {
+  return is_packed(kv.codecs) ? warp_items : GenericBackend::store_items(kv);
 }
 
 std::vector<const Buffer*> NvidiaBackend::counters() const {

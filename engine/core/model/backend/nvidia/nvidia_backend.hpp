@@ -63,6 +63,7 @@ class NvidiaBackend final : public GenericBackend {
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind) override;
   Result<Kernel> build_store(const KvCodecs& codecs, std::uint32_t kind) override;
   std::uint32_t store_groups(const KvPages& kv) const override;
+  std::uint32_t store_items(const KvPages& kv) const override;
   Status prepare_codes(const PanelLayout& layout) override;
   Status project_codes(const ProductCall& call, const WeightRun& run) override;
 
