@@ -83,7 +83,9 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
   __local float x[HEAD_DIM];  // a head's channels
   __local uint codes[HEAD_DIM];
   __local float sums[LANES / 16 * 48];  // what work-items add up
+#if KEY_KIND == KV_ROTATED || VALUE_KIND == KV_ROTATED
   MR_QUAD_MEMORY
+#endif
   const uint index = (uint)get_group_id(0), token = (uint)get_group_id(1);
   const uint lane = (uint)get_local_id(0);
   const uint position = step[positions + token];

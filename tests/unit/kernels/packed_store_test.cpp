@@ -1,5 +1,5 @@
-// Tests that the nvidia family stores packed keys and values (kernels/rope/nvidia.cl) with the bits
-// of the generic family.
+// Tests that the nvidia family stores keys and values (kernels/rope/nvidia.cl, half_nvidia.cl) with
+// the bits of the generic family.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kernels/attention_fixture.hpp"
@@ -22,6 +22,25 @@ TEST(PackedStore, OfTheNvidiaFamilyHasTheBitsOfTheGenericOne) {
       std::fill_n(&problem.qkv[2 * problem.qkv_stride() + values], shape.head_dim, 0.0f);
       const Results want = Runner("generic", shape).run(problem);
       const Results got = Runner("nvidia", shape).run(problem);
+      EXPECT_TRUE(got.pages == want.pages);
+      EXPECT_EQ(got.out, want.out) << "queries are rotated, too";
+    }
+  }
+}
+
+// Of halves, too: pages that tokens fill, begin, end and continue, and both kinds of rotation.
+TEST(HalfStore, OfTheNvidiaFamilyHasTheBitsOfTheGenericOne) {
+  for (const RopeKind rope : {RopeKind::pairs, RopeKind::halves}) {
+    for (const std::uint32_t rope_dim : {48u, 64u}) {
+      SCOPED_TRACE(std::to_string(rope_dim) + (rope == RopeKind::halves ? ", halves" : ", pairs"));
+      const Shape shape{
+          .head_dim = 64, .heads = 6, .kv_heads = 3, .rope_dim = rope_dim, .rope = rope};
+      Problem problem = random_problem(shape, {{53, 50}, {1, 1}, {33, 2}, {32, 5}, {7, 1}}, 12);
+      problem.qkv[6 * 64 + 3] = 1e6f;  // beyond the range of halves
+      problem.qkv[9 * 64 + 5] = -1e6f;
+      // In math exact, attention is the generic one.
+      const Results want = Runner("generic", shape, {}, MathMode::exact).run(problem);
+      const Results got = Runner("nvidia", shape, {}, MathMode::exact).run(problem);
       EXPECT_TRUE(got.pages == want.pages);
       EXPECT_EQ(got.out, want.out) << "queries are rotated, too";
     }

@@ -232,23 +232,38 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   return forms;
 }
 
-// The lanes of a warp encode a packed head, a group each for keys and values.
+// Whether kernels/rope/half_nvidia.cl stores a layer's keys and values.
+bool NvidiaBackend::stores_halves(const KvCodecs& codecs, std::uint32_t kind) const {
+  const AttentionKind& of = target().kinds[kind];
+  return is_half(codecs.key) && is_half(codecs.value) && !codecs.in_key && !codecs.centered &&
+         of.latent == 0 && of.rope_dim > 0 && of.rope_dim % 8 == 0;
+}
+
 Result<Kernel> NvidiaBackend::build_store(const KvCodecs& codecs, std::uint32_t kind) {
-  if (!is_packed(codecs)) return GenericBackend::build_store(codecs, kind);
-  ProgramSpec store{
-      .name = "store", .sources = {"rope/nvidia.cl"}, .defines = target().attention_defines(kind)};
-  add_kv_defines(store, codecs, target().kinds[kind].head_dim, MathMode::exact);
-  const bool turns = in_levels(codecs) && on_matrix_unit(codecs, kind);
-  store.defines.push_back(define("TURN_QUERIES", turns ? 1 : 0));
+  const bool halves = stores_halves(codecs, kind);
+  if (!halves && !is_packed(codecs)) return GenericBackend::build_store(codecs, kind);
+  ProgramSpec store{.name = "store",
+                    .sources = {halves ? "rope/half_nvidia.cl" : "rope/nvidia.cl"},
+                    .defines = target().attention_defines(kind)};
   store.defines.push_back(define("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0));
+  if (!halves) {
+    add_kv_defines(store, codecs, target().kinds[kind].head_dim, MathMode::exact);
+    const bool turns = in_levels(codecs) && on_matrix_unit(codecs, kind);
+    store.defines.push_back(define("TURN_QUERIES", turns ? 1 : 0));
+  }
   MILLRACE_ASSIGN(const Program built, target().device->build(store));
   return target().device->kernel(built, "rope_kv");
 }
 
+// Packed heads have a warp each; halves are vectors, but for keys, which have a group for a head.
 std::uint32_t NvidiaBackend::store_groups(const KvPages& kv) const {
-  if (!is_packed(kv.codecs)) return GenericBackend::store_groups(kv);
   const AttentionKind& kind = target().kinds[kv.kind];
-  return kind.heads + 2 * kind.stored_heads();
+  if (is_packed(kv.codecs)) return kind.heads + 2 * kind.stored_heads();
+  if (!stores_halves(kv.codecs, kv.kind)) return GenericBackend::store_groups(kv);
+  const std::uint32_t items = target().device->row_items();
+  const std::uint32_t values = kind.stored_heads() * (kind.head_dim / 4);
+  return parts(kind.heads * (kind.rope_dim / 8), items) + parts(values, items) +
+         kind.stored_heads();
 }
 
 std::uint32_t NvidiaBackend::store_items(const KvPages& kv) const {

@@ -87,6 +87,7 @@ class NvidiaBackend final : public GenericBackend {
   };
   bool has_matrix_attention(const AttentionKind& kind) const;
   bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
+  bool stores_halves(const KvCodecs& codecs, std::uint32_t kind) const;
   std::vector<MatrixLimits> matrix_limits() const;
   Result<Kernel> build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
                                         std::uint32_t warps, bool shared_rows);
