@@ -1,10 +1,12 @@
 #pragma once
 // Blocks of keys and values of attention on the matrix unit (nvidia.cl): where they are, and what
-// multiplies them. half_blocks.cl and code_blocks.cl have the rest. A block is MATRIX_BLOCK
+// multiplies them. half_blocks.cl and code_blocks.cl have the rest. A block is KEY_BLOCK
 // positions, from a multiple of that on.
 //
 // SHARED_ROWS 0: each warp of a group has rows of its own. 1: all warps have the same rows; each
 // computes the scores of a square of eight keys, and the sums of OWN_CHUNKS chunks of channels.
+//
+// LEVELS 1: both sides are levels, which are multiplied in integers (nvidia_levels.cl).
 #include "attention/shape.cl"
 #include "attention/work.h"
 #include "common/prelude.cl"
@@ -14,16 +16,20 @@
 #ifndef SHARED_ROWS
 #define SHARED_ROWS 0
 #endif
+#ifndef LEVELS
+#define LEVELS 0
+#endif
 #ifndef RING
 #define RING 2
 #endif
-#define BLOCK_PAGES (MATRIX_BLOCK / PAGE_TOKENS)
-#define SEGMENT_BLOCKS (SEGMENT_TOKENS / MATRIX_BLOCK)
+#define KEY_BLOCK (LEVELS ? LEVEL_BLOCK : MATRIX_BLOCK)
+#define BLOCK_PAGES (KEY_BLOCK / PAGE_TOKENS)
+#define SEGMENT_BLOCKS (SEGMENT_TOKENS / KEY_BLOCK)
 #define SEGMENT_PAGES (SEGMENT_TOKENS / PAGE_TOKENS)
 #define KEPT_PAGES (2 * SEGMENT_PAGES)  // page numbers that a group knows
 #define CHUNKS (HEAD_DIM / 16)          // of channels, which an instruction takes
 #define OWN_CHUNKS (SHARED_ROWS ? (CHUNKS + GROUP_WARPS - 1) / GROUP_WARPS : CHUNKS)
-#define KEY_TILES (MATRIX_BLOCK / 8)
+#define KEY_TILES (KEY_BLOCK / 8)
 #define GROUP_ITEMS (32 * GROUP_WARPS)
 // Where values have biases, the scales of a warp's channels.
 #if VALUE_KIND == KV_AFFINE

@@ -1,9 +1,11 @@
 #pragma once
-// Codes as halves, for operands of the matrix unit.
+// Codes as halves or bytes, for operands of the matrix unit.
 //
 // mr_permute(a, b, select): byte i of the result is the byte of {a, b}, eight in all, that the low
 // three bits of nibble i of `select` name; if the nibble's top bit is set, it is that byte's sign
 // bit, eight times.
+//
+// mr_chosen(mask, x, y): the bits of x where `mask` has them, of y elsewhere.
 //
 // mr_less_halves(x, y): x - y for both halves of a word.
 //
@@ -19,6 +21,11 @@ static inline uint mr_permute(uint a, uint b, uint select) {
   uint bytes;
   __asm__("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(select));
   return bytes;
+}
+static inline uint mr_chosen(uint mask, uint x, uint y) {
+  uint bits;
+  __asm__("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(bits) : "r"(mask), "r"(x), "r"(y));
+  return bits;
 }
 static inline uint mr_less_halves(uint x, uint y) {
   uint halves;
@@ -36,6 +43,9 @@ static inline uint mr_permute(uint a, uint b, uint select) {
   }
   return bytes;
 }
+static inline uint mr_chosen(uint mask, uint x, uint y) {
+  return (mask & x) | (~mask & y);
+}
 static inline uint mr_less_halves(uint x, uint y) {
   return mr_halves(mr_from_half(x & 0xffff) - mr_from_half(y & 0xffff),
                    mr_from_half(x >> 16) - mr_from_half(y >> 16));
@@ -45,4 +55,9 @@ static inline uint mr_less_halves(uint x, uint y) {
 static inline void mr_pairs(uint* words, uint bytes, uint less) {
   words[0] = mr_less_halves(mr_permute(bytes, MR_THOUSANDS, 0x4140), less);
   words[1] = mr_less_halves(mr_permute(bytes, MR_THOUSANDS, 0x4342), less);
+}
+
+// x, with the bits that leave at the top coming in at the bottom.
+static inline uint mr_rotated_left(uint x, uint count) {
+  return x << (count & 31) | x >> (-count & 31);
 }

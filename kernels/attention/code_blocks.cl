@@ -6,6 +6,7 @@
 // parameters behind the codes. Parameters of positions that the sequence does not have yet may be
 // NaN: those of keys are hidden with their scores, and those of values are replaced by 0.
 #include "attention/blocks.cl"
+#include "attention/code_copies.cl"
 #include "attention/work.h"
 #include "common/halves.cl"
 #include "common/prelude.cl"
@@ -20,13 +21,6 @@
 #undef KEYS
 
 #if PACKED
-#define KEY_BLOCK_VECTORS MATRIX_CODES(HEAD_DIM, KEY_BITS, KEY_PARAMETERS)
-#define VALUE_BLOCK_VECTORS MATRIX_CODES(HEAD_DIM, VALUE_BITS, VALUE_PARAMETERS)
-// Of a page, in vectors: codes, and both.
-#define KEY_CODES (HEAD_DIM * KEY_BITS / 8)
-#define VALUE_CODES (HEAD_DIM * VALUE_BITS / 8)
-#define KEY_STORED (KEY_CODES + 2 * KEY_PARAMETERS)
-#define VALUE_STORED (VALUE_CODES + 2 * VALUE_PARAMETERS)
 #define KEY_SETS (HEAD_DIM / KEY_GROUP)
 #define VALUE_SETS (HEAD_DIM / VALUE_GROUP)
 // So that weights times norms or scales are halves, whatever these are.
@@ -39,34 +33,6 @@
                : 4 * (t) + 2 * (later) + (e))
 #define KEY_CHANNEL(t, later, e) CODE_ORDER(KEY_BITS, t, later, e)
 #define KEY_OF(n, t, i) ((n) / 2 * PAGE_TOKENS + CODE_ORDER(VALUE_BITS, t, (n) % 2, i))
-
-// Begin to copy the keys or the values of a block.
-MR_GROUP_INLINE void mr_copy_codes(__local uint4* to, const Source* source, uint block,
-                                   uint codes_at, uint codes, uint parameters_at, uint parameters,
-                                   uint item) {
-  MR_UNIT_EACH(page, BLOCK_PAGES) {
-    int exists;
-    const uint number = block * BLOCK_PAGES + page;
-    __global const uint4* from = mr_page(source, number, codes_at, &exists);
-    MR_UNROLLED for (uint i = item; i < codes; i += GROUP_ITEMS) {
-      mr_copy16_if(exists, to + i, from + i);
-    }
-    if (item < parameters) {
-      mr_copy16_if(exists, to + codes + item,
-                   mr_page(source, number, parameters_at, &exists) + item);
-    }
-    to += codes + parameters;
-  }
-}
-MR_GROUP_INLINE void mr_copy_keys(__local uint4* to, const Source* source, uint block, uint item) {
-  mr_copy_codes(to, source, block, source->keys_at, KEY_CODES, source->key_parameters_at,
-                2 * KEY_PARAMETERS, item);
-}
-MR_GROUP_INLINE void mr_copy_values(__local uint4* to, const Source* source, uint block,
-                                    uint item) {
-  mr_copy_codes(to, source, block, source->values_at, VALUE_CODES, source->value_parameters_at,
-                2 * VALUE_PARAMETERS, item);
-}
 
 // The sums of a query's channels that share a scale, for a lane's rows, by the unit.
 typedef float QuerySums[KEY_SETS][4];

@@ -1,6 +1,6 @@
 // Causal attention of NVIDIA GPUs on the matrix unit in math fast, over keys and values that are
-// plain halves, or both packed, in codes of 2, 3, 4 and, affine, 8 bits. Other codecs, values in
-// keys, centered keys and math exact: generic.cl.
+// plain halves, or both packed, in codes of 2, 3, 4 and, affine, 8 bits. Two rotated sides:
+// nvidia_levels.cl. Other codecs, values in keys, centered keys and math exact: generic.cl.
 //
 //   qkv, sinks, kv, step   as for generic.cl
 //   out       float [tokens][out_stride], or null
@@ -139,8 +139,8 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     MR_WAIT_FOR_COPIES(2 * RING - 2);
     MR_GROUP_BARRIER();
     mr_fetch_values(values, &work, stage_before, block + RING - 1, item);
-    const uint first = block * MATRIX_BLOCK;
-    const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + MATRIX_BLOCK);
+    const uint first = block * KEY_BLOCK;
+    const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + KEY_BLOCK);
     float s[KEY_TILES][4];
 #if SHARED_ROWS
     mr_one_tile(s[0], q, query_sums, block_keys, warp, lane MR_MMA_ARGUMENT);

@@ -36,8 +36,8 @@ MR_GROUP_INLINE void mr_begin_work(Work* own, __global const uchar* kv, __global
   own->source.values_at = (uint)mr_values_at(0, kv_head);
   own->source.key_parameters_at = (uint)mr_key_parameters_at(0, kv_head);
   own->source.value_parameters_at = (uint)mr_value_parameters_at(0, kv_head);
-  own->begin = max(unit->first * SEGMENT_BLOCKS, seen / MATRIX_BLOCK);
-  own->end = min((unit->first + unit->count) * SEGMENT_BLOCKS, last / MATRIX_BLOCK + 1);
+  own->begin = max(unit->first * SEGMENT_BLOCKS, seen / KEY_BLOCK);
+  own->end = min((unit->first + unit->count) * SEGMENT_BLOCKS, last / KEY_BLOCK + 1);
   own->segment = seen / SEGMENT_TOKENS;
   for (uint i = item; i < KEPT_PAGES; i += GROUP_ITEMS) {
     const uint page = unit->first * SEGMENT_PAGES + i;

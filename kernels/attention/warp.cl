@@ -7,6 +7,9 @@
 // mr_quad_max(x): the largest x of the four lanes 4g to 4g + 3, in all of them. Without the unit
 // all work-items of the group must call.
 //
+// mr_other(x, distance): the word x of the lane whose number differs in this bit, a power of two.
+// Without the unit all work-items of the group must call.
+//
 // MR_PUBLISH() orders what this work-item wrote to global memory before what it writes next, and
 // what it reads next after what it has read, for all groups.
 #include "common/math.cl"
@@ -19,6 +22,13 @@
 #define MR_GROUP_BARRIER() __asm__ volatile("bar.warp.sync 0xffffffff;" : : : "memory")
 #else
 #define MR_GROUP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#endif
+
+// For memory that only a warp uses.
+#if MATRIX_UNIT
+#define MR_WARP_BARRIER() __asm__ volatile("bar.warp.sync 0xffffffff;" : : : "memory")
+#else
+#define MR_WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #endif
 
 #if MATRIX_UNIT
@@ -41,6 +51,14 @@ static inline float mr_quad_max_of(float x) {
   return mr_max_with(mr_max_with(x, 1), 2);
 }
 #define mr_quad_max(x) mr_quad_max_of(x)
+static inline uint mr_other_of(uint x, uint distance) {
+  uint other;
+  __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+                   : "=r"(other)
+                   : "r"(x), "r"(distance));
+  return other;
+}
+#define mr_other(x, distance) mr_other_of(x, distance)
 #define MR_QUAD_PARAMETER
 #define MR_QUAD_ARGUMENT
 #else
@@ -66,4 +84,14 @@ MR_GROUP_INLINE float mr_quad_max_of(float x, __local float* quad_memory) {
   return top;
 }
 #define mr_quad_max(x) mr_quad_max_of(x, quad_memory)
+MR_GROUP_INLINE uint mr_other_of(uint x, uint distance, __local float* quad_memory) {
+  __local uint* words = (__local uint*)quad_memory;
+  const uint item = (uint)get_local_id(1) * 32 + (uint)get_local_id(0);
+  words[item] = x;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const uint other = words[item ^ distance];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return other;
+}
+#define mr_other(x, distance) mr_other_of(x, distance, quad_memory)
 #endif

@@ -134,8 +134,8 @@ MR_GROUP_INLINE void mr_mask(float s[KEY_TILES][4], const Rows* own, uint block,
 #ifdef SOFT_CAP
   MR_UNIT_EACH(n, KEY_TILES) MR_EACH(i, 4) s[n][i] = mr_capped(s[n][i]) * MR_LOG2_E;
 #endif
-  const uint first = block * MATRIX_BLOCK;
-  if (first >= own->sees_from && first + MATRIX_BLOCK - 1 <= own->sees_to) return;
+  const uint first = block * KEY_BLOCK;
+  if (first >= own->sees_from && first + KEY_BLOCK - 1 <= own->sees_to) return;
   MR_UNIT_EACH(n, KEY_TILES) {
     MR_EACH(i, 4) {
       const uint key = first + KEY_OF(n, t, i % 2);

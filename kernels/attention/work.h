@@ -18,11 +18,12 @@
 // and the local memory of a group in vectors of 16 bytes.
 #define MATRIX_ROWS 16
 #define MATRIX_BLOCK 32
+#define LEVEL_BLOCK 64  // of nvidia_levels.cl
 // Plain values have a vector between positions; packed sides have codes and parameters.
 #define MATRIX_PLAIN_KEYS(head_dim) (MATRIX_BLOCK * ((head_dim) / 8))
 #define MATRIX_PLAIN_VALUES(head_dim) (MATRIX_BLOCK * ((head_dim) / 8 + 1))
-#define MATRIX_CODES(head_dim, bits, parameters) \
-  (MATRIX_BLOCK / 16 * ((head_dim) * (bits) / 8 + 2 * (parameters)))
+#define MATRIX_CODES(block, head_dim, bits, parameters) \
+  ((block) / 16 * ((head_dim) * (bits) / 8 + 2 * (parameters)))
 // Of a warp with rows of its own the sums of the segments before, and the queries that registers do
 // not hold; of warps that share rows the queries, the scores of a block, and rows to rotate.
 #define MATRIX_QUERY_VECTORS(head_dim) ((head_dim) > 128 ? 2 * (head_dim) : 0)

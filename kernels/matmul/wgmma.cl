@@ -1,7 +1,6 @@
 #pragma once
 // What kernels of NVIDIA GPUs of compute capability 9.0 need besides mma.cl: products of a group of
-// four warps, which read one operand or both from local memory, and copies that arrive at a
-// barrier.
+// four warps, which read one operand or both from local memory (arrivals.cl has copies).
 //
 // OpenCL programs are built for sm_90, which lacks the products: an instruction that only sm_90a
 // has is a comment of the assembler that begins with "//@90a ". The driver fills in its operands,
@@ -17,6 +16,7 @@
 // in which vector m of column c stands at m ^ (c % 8), from a multiple of 1024 bytes on; 16 halves
 // further is 2 more. `rows` describes the same of the 64 rows.
 #include "common/prelude.cl"
+#include "matmul/arrivals.cl"
 #include "matmul/layout.cl"
 
 #ifndef TILE_COLUMNS
@@ -129,44 +129,5 @@ MR_GROUP_INLINE ulong mr_columns(uint address) {
   return (ulong)(address >> 4) | 1ul << 16 | 64ul << 32 | 1ul << 62;
 }
 
-// Barriers in local memory, 8 bytes each. A phase ends when all arrivals that mr_barrier_init said,
-// and all bytes that were announced, have come; phases are numbered 0, 1, 0, ...
-MR_GROUP_INLINE void mr_barrier_init(uint barrier, uint arrivals) {
-  __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                   :
-                   : "r"(barrier), "r"(arrivals)
-                   : "memory");
-}
-// Makes inits visible to the units that copy.
-#define MR_BARRIERS_MADE() __asm__ volatile("fence.mbarrier_init.release.cluster;" : : : "memory")
-MR_GROUP_INLINE void mr_arrive(uint barrier) {
-  __asm__ volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(barrier) : "memory");
-}
-// Arrives, and announces bytes of mr_copy_bytes.
-MR_GROUP_INLINE void mr_arrive_for_bytes(uint barrier, uint bytes) {
-  __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                   :
-                   : "r"(barrier), "r"(bytes)
-                   : "memory");
-}
-MR_GROUP_INLINE void mr_wait_for_phase(uint barrier, uint phase) {
-  uint done;
-  do {
-    __asm__ volatile(
-        "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; "
-        "selp.u32 %0, 1, 0, done; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(phase)
-        : "memory");
-  } while (!done);
-}
-// Begins to copy; a multiple of 16 bytes, from such an address to such an address.
-MR_GROUP_INLINE void mr_copy_bytes(uint to, __global const uchar* from, uint bytes, uint barrier) {
-  __asm__ volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-      :
-      : "r"(to), "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
 // Waits for the other lanes of the warp, and shows them what this one wrote to local memory.
 #define MR_WARP_BARRIER() __asm__ volatile("bar.warp.sync 0xffffffff;" : : : "memory")

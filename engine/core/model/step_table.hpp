@@ -52,6 +52,7 @@ struct AttentionItems {
   // use.
   ItemList tiles{};
   ItemList single_units{}, multi_units{};
+  std::uint32_t single_tokens = 0;  // most tokens of a single unit
   std::uint32_t partials = 0, counters = 0;
 };
 

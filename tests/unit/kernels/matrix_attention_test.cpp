@@ -95,7 +95,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(PackedCase{"q8", 64, 8, 2, all}, PackedCase{"k8v4", 128, 4, 1},
                       PackedCase{"k4v3", 64, 9, 3, all}, PackedCase{"q4", 128, 2, 2, window},
                       PackedCase{"r3/q8g32", 64, 4, 1, short_window},
-                      PackedCase{"q3g32/r2", 64, 4, 1}, PackedCase{"r2/q2g32", 64, 4, 2}),
+                      PackedCase{"q3g32/r2", 64, 4, 1}, PackedCase{"r2/q2g32", 64, 4, 2},
+                      PackedCase{"r3/r4", 128, 16, 1, all}, PackedCase{"r2/r2", 64, 3, 3, window},
+                      PackedCase{"r4/r3", 256, 6, 1}),
     name_of_packed);
 
 TEST(MatrixPackedAttentionBits, ChunksTilesCutsAndOtherRowsChangeNoBit) {

@@ -12,8 +12,10 @@
 
 #include "engine/core/device/completed_text.hpp"
 #include "engine/core/device/source_text.hpp"
+#include "engine/core/kv/policy.hpp"
 #include "engine/core/model/backend/panel_layout.hpp"
 #include "engine/core/model/forms.hpp"
+#include "engine/core/model/kv_program.hpp"
 #include "engine/core/model/program_text.hpp"
 #include "tests/support/device.hpp"
 
@@ -114,6 +116,42 @@ TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
             "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "ex2.approx.ftz.f32"}) {
         EXPECT_NE(text.find(instruction), text.npos) << instruction << text.substr(0, 2000);
       }
+      EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+    }
+  }
+}
+
+// Levels are bytes of the integer instruction, for a warp alone and for four that share blocks.
+TEST(NvidiaSource, AttentionInLevelsCompilesToIntegerInstructions) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const char* policy : {"k4v3", "r3/r4", "r2/r2"}) {
+    for (const std::uint64_t warps : {1u, 4u}) {
+      const bool bulk = std::string_view(policy) == "k4v3";
+      SCOPED_TRACE(std::string(policy) + ", " + std::to_string(warps) + " warps");
+      ProgramSpec spec{.name = "attention",
+                       .sources = {"attention/nvidia_levels.cl"},
+                       .defines = {"SINKS=1", "SOFT_CAP=30.0f", "WINDOW=100"}};
+      for (const auto& [name, value] :
+           std::vector<std::pair<std::string, std::uint64_t>>{{"HEAD_DIM", 128},
+                                                              {"HEADS", 32},
+                                                              {"KV_HEADS", 8},
+                                                              {"HEAD_SETS", 8},
+                                                              {"GROUP_WARPS", warps},
+                                                              {"LEVELS", 1},
+                                                              {"BULK_COPIES", bulk ? 1 : 0},
+                                                              {"RING", 1},
+                                                              {"MATRIX_UNIT", 1},
+                                                              {"ROW_ITEMS", 128}}) {
+        spec.defines.push_back(define(name, value));
+      }
+      add_kv_defines(spec, testing::must(parse_kv_policy(policy)).codecs, 128, MathMode::fast);
+      const std::string text = compile(spec, bulk ? "sm_90" : "sm_80", "attention");
+      for (const char* instruction :
+           {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", "prmt.b32", "ex2.approx.ftz.f32",
+            bulk ? "cp.async.bulk.shared::cluster.global" : "cp.async.cg.shared.global"}) {
+        EXPECT_NE(text.find(instruction), text.npos) << instruction << text.substr(0, 2000);
+      }
+      EXPECT_EQ(text.find("f16.f16"), text.npos) << "products of halves";
       EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
     }
   }

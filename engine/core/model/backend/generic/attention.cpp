@@ -33,25 +33,37 @@ Result<Kernel> GenericBackend::build_attention(const KvCodecs& codecs, std::uint
 Status GenericBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t kind) {
   KvKernels& kernels = kv_kernels_[{codecs, kind}];
   if (kernels.rope_kv) return {};
-  const std::uint32_t head_dim = target().kinds[kind].head_dim;
   MILLRACE_ASSIGN(kernels.attend, build_attention(codecs, kind));
+  MILLRACE_ASSIGN(kernels.rope_kv, build_store(codecs, kind));
+  return {};
+}
+
+Result<Kernel> GenericBackend::build_store(const KvCodecs& codecs, std::uint32_t kind) {
   ProgramSpec store{
       .name = "store", .sources = {"rope/generic.cl"}, .defines = target().attention_defines(kind)};
-  add_generic_kv_defines(store, codecs, head_dim, MathMode::exact);
-  MILLRACE_ASSIGN(const Program storing, device_->build(store));
-  MILLRACE_ASSIGN(kernels.rope_kv, device_->kernel(storing, "rope_kv"));
-  return {};
+  add_generic_kv_defines(store, codecs, target().kinds[kind].head_dim, MathMode::exact);
+  MILLRACE_ASSIGN(const Program built, device_->build(store));
+  return device_->kernel(built, "rope_kv");
+}
+
+std::uint32_t GenericBackend::store_groups(const KvPages& kv) const {
+  const AttentionKind& kind = target().kinds[kv.kind];
+  return kind.heads + kind.stored_heads();
+}
+
+std::uint32_t GenericBackend::store_items(const KvPages&) const {
+  return device_->row_items();
 }
 
 Status GenericBackend::rope_and_store(const AttentionCall& call) {
   const KvPages& kv = call.kv;
   const AttentionKind& kind = target().kinds[kv.kind];
   const AttentionItems& items = call.step.attention[target().cut_of(kv.kind)];
-  return device_->launch(kv_kernels_.at({kv.codecs, kv.kind}).rope_kv,
-                         {.groups = {kind.heads + kind.stored_heads(), call.step.tokens},
-                          .local = {device_->row_items()}},
-                         {call.qkv, call.rope, kv.means, kv.buffer, call.step_words,
-                          items.positions_at, items.tables_at, kind.qkv_stride()});
+  return device_->launch(
+      kv_kernels_.at({kv.codecs, kv.kind}).rope_kv,
+      {.groups = {store_groups(kv), call.step.tokens}, .local = {store_items(kv)}},
+      {call.qkv, call.rope, kv.means, kv.buffer, call.step_words, items.positions_at,
+       items.tables_at, kind.qkv_stride()});
 }
 
 Result<Forms> GenericBackend::attend(const AttentionCall& call, const Activation& out, Forms) {

@@ -41,6 +41,10 @@ class GenericBackend : public Backend {
   virtual std::uint32_t attention_items() const;
   // The kernel that attend() launches.
   virtual Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind);
+  // The kernel that rope_and_store() launches, the groups of a token, and their work-items.
+  virtual Result<Kernel> build_store(const KvCodecs& codecs, std::uint32_t kind);
+  virtual std::uint32_t store_groups(const KvPages& kv) const;
+  virtual std::uint32_t store_items(const KvPages& kv) const;
   Kernel& attention_kernel(const KvPages& kv) {
     return kv_kernels_.at({kv.codecs, kv.kind}).attend;
   }

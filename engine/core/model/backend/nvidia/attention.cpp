@@ -18,7 +18,8 @@ constexpr std::uint32_t groups_at_once = 2;
 constexpr std::uint32_t most_warps = 4;
 // Units of narrow tiles for each multiprocessor, from which on a warp computes one alone.
 constexpr std::uint32_t lone_units = 8;
-constexpr std::uint32_t sharing_warps = 4;  // of narrow tiles, which have the same rows
+constexpr std::uint32_t bulk_capability = 90;  // from which on pages arrive by few instructions
+constexpr std::uint32_t sharing_warps = 4;     // of narrow tiles, which have the same rows
 
 // Query heads that share the rows of a warp, of those of a KV head.
 std::uint32_t heads_of_set(const AttentionKind& kind) {
@@ -37,15 +38,23 @@ std::uint32_t narrow_bytes(const AttentionKind& kind) {
 std::uint32_t wide_bytes(const AttentionKind& kind, std::uint32_t warps) {
   return warps * MATRIX_OWN_VECTORS(kind.head_dim) * vector_bytes + page_bytes;
 }
+bool is_packed(const KvCodecs& codecs) {
+  return codecs.key.packed() || codecs.value.packed();
+}
+// Whether both sides are levels, which kernels/attention/nvidia_levels.cl multiplies as integers.
+bool in_levels(const KvCodecs& codecs) {
+  return codecs.key.kind == CodecKind::rotated && codecs.value.kind == CodecKind::rotated;
+}
+
 // Of the keys and values of a block.
 std::uint32_t block_bytes(const KvCodecs& codecs, std::uint32_t head_dim) {
   if (!codecs.key.packed()) {
     return (MATRIX_PLAIN_KEYS(head_dim) + MATRIX_PLAIN_VALUES(head_dim)) * vector_bytes;
   }
+  const std::uint32_t block = in_levels(codecs) ? LEVEL_BLOCK : MATRIX_BLOCK;
   std::uint64_t bytes = 0;
   for (const KvCodec& codec : {codecs.key, codecs.value}) {
-    bytes +=
-        code_bytes(codec, MATRIX_BLOCK, head_dim) + parameter_bytes(codec, MATRIX_BLOCK, head_dim);
+    bytes += code_bytes(codec, block, head_dim) + parameter_bytes(codec, block, head_dim);
   }
   return static_cast<std::uint32_t>(bytes);
 }
@@ -54,6 +63,8 @@ std::uint32_t block_bytes(const KvCodecs& codecs, std::uint32_t head_dim) {
 std::uint32_t ring_blocks(const KvCodecs& codecs, std::uint32_t head_dim, bool shared_rows,
                           std::uint32_t warps) {
   constexpr std::uint32_t kib = 1024, least = 2;
+  // More warps at the same time hide more: on an H200, 64 rows of 7,000 take 178 us, 202 with two.
+  if (in_levels(codecs)) return 1;
   const std::uint32_t bytes = (shared_rows ? 50 : warps == 1 ? 14 : 34) * kib;
   const std::uint32_t most = shared_rows ? 7 : 4;
   return std::clamp(bytes / block_bytes(codecs, head_dim), least, most);
@@ -116,14 +127,19 @@ std::vector<MatrixLimits> NvidiaBackend::matrix_limits() const {
 
 Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
                                                      std::uint32_t warps, bool shared_rows) {
-  ProgramSpec program{.name = "attention",
-                      .sources = {"attention/nvidia.cl"},
-                      .defines = target().head_defines(kind)};
+  ProgramSpec program{
+      .name = "attention",
+      .sources = {in_levels(codecs) ? "attention/nvidia_levels.cl" : "attention/nvidia.cl"},
+      .defines = target().head_defines(kind)};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
   add("GROUP_WARPS", warps);
   add("SHARED_ROWS", shared_rows ? 1 : 0);
+  add("LEVELS", in_levels(codecs) ? 1 : 0);
+  if (in_levels(codecs)) {
+    add("BULK_COPIES", target().device->info().compute_capability >= bulk_capability ? 1 : 0);
+  }
   add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows, warps));
   add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
@@ -137,6 +153,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std
 
 Result<Kernel> NvidiaBackend::build_attention(const KvCodecs& codecs, std::uint32_t kind) {
   if (!on_matrix_unit(codecs, kind)) return GenericBackend::build_attention(codecs, kind);
+  if (in_levels(codecs)) return build_matrix_attention(codecs, kind, 1, false);
   return build_matrix_attention(codecs, kind, sharing_warps, true);
 }
 
@@ -149,7 +166,7 @@ Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t ki
     MILLRACE_ASSIGN(wide, build_matrix_attention(codecs, kind, warps, false));
   }
   Kernel& lone = lone_attention_[{codecs, kind}];
-  if (!lone && codecs.key.packed()) {
+  if (!lone && codecs.key.packed() && !in_levels(codecs)) {
     MILLRACE_ASSIGN(lone, build_matrix_attention(codecs, kind, 1, false));
   }
   return {};
@@ -172,14 +189,17 @@ Status NvidiaBackend::reserve_attention(const AttentionKind& kind, const MatrixL
   return {};
 }
 
-Status NvidiaBackend::attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
-                                   const AttentionOutput& out, const ItemList& units) {
+Status NvidiaBackend::attend_units(Kernel& kernel, const UnitGroups& groups,
+                                   const AttentionCall& call, const AttentionOutput& out,
+                                   const ItemList& units) {
   if (units.count == 0) return {};
   const KvPages& kv = call.kv;
   const AttentionKind& kind = target().kinds[kv.kind];
   const std::uint32_t cut = target().cut_of(kv.kind);
   return target().device->launch(
-      kernel, {.groups = {limits_[cut].head_sets, units.count}, .local = {warp_items, warps}},
+      kernel,
+      {.groups = {limits_[cut].head_sets, units.count, groups.tokens},
+       .local = {warp_items, groups.warps}},
       {call.qkv, kv.sinks, kv.buffer, call.step_words, out.rows, out.codes, partials_,
        attention_counters_, units.offset, kind.qkv_stride(), input_stride(kind.columns()),
        target().code_stride(kind.columns()), kind.scale});
@@ -194,16 +214,61 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items));
   const Forms made{.rows = forms.rows, .codes = forms.codes || forms.bytes};
   const AttentionOutput to{made.rows ? out.rows : no_buffer, made.codes ? out.codes : no_buffer};
-  // Warps that share rows each make all weights, which for packed codes costs more than it hides
-  // where units are many.
-  const bool lone =
-      kv.codecs.key.packed() && items.single_units.count * limits_[cut].head_sets >=
-                                    lone_units * target().device->info().compute_units;
-  Kernel& narrow = lone ? lone_attention_.at({kv.codecs, kv.kind}) : attention_kernel(kv);
-  MILLRACE_TRY(attend_units(narrow, lone ? 1 : sharing_warps, call, to, items.single_units));
-  MILLRACE_TRY(attend_units(wide_attention_.at({kv.codecs, kv.kind}), limits_[cut].warps, call, to,
-                            items.multi_units));
+  Kernel& wide = wide_attention_.at({kv.codecs, kv.kind});
+  const UnitGroups wide_groups{.warps = limits_[cut].warps};
+  if (in_levels(kv.codecs)) {
+    const UnitGroups groups{.warps = 1, .tokens = items.single_tokens};
+    MILLRACE_TRY(attend_units(attention_kernel(kv), groups, call, to, items.single_units));
+  } else {
+    // Warps that share rows each make all weights, which for packed codes costs more than it hides
+    // where units are many.
+    const bool lone =
+        kv.codecs.key.packed() && items.single_units.count * limits_[cut].head_sets >=
+                                      lone_units * target().device->info().compute_units;
+    Kernel& narrow = lone ? lone_attention_.at({kv.codecs, kv.kind}) : attention_kernel(kv);
+    const UnitGroups groups{.warps = lone ? 1 : sharing_warps};
+    MILLRACE_TRY(attend_units(narrow, groups, call, to, items.single_units));
+  }
+  MILLRACE_TRY(attend_units(wide, wide_groups, call, to, items.multi_units));
   return made;
+}
+
+// Whether kernels/rope/half_nvidia.cl stores a layer's keys and values.
+bool NvidiaBackend::stores_halves(const KvCodecs& codecs, std::uint32_t kind) const {
+  const AttentionKind& of = target().kinds[kind];
+  return is_half(codecs.key) && is_half(codecs.value) && !codecs.in_key && !codecs.centered &&
+         of.latent == 0 && of.rope_dim > 0 && of.rope_dim % 8 == 0;
+}
+
+Result<Kernel> NvidiaBackend::build_store(const KvCodecs& codecs, std::uint32_t kind) {
+  const bool halves = stores_halves(codecs, kind);
+  if (!halves && !is_packed(codecs)) return GenericBackend::build_store(codecs, kind);
+  ProgramSpec store{.name = "store",
+                    .sources = {halves ? "rope/half_nvidia.cl" : "rope/nvidia.cl"},
+                    .defines = target().attention_defines(kind)};
+  store.defines.push_back(define("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0));
+  if (!halves) {
+    add_kv_defines(store, codecs, target().kinds[kind].head_dim, MathMode::exact);
+    const bool turns = in_levels(codecs) && on_matrix_unit(codecs, kind);
+    store.defines.push_back(define("TURN_QUERIES", turns ? 1 : 0));
+  }
+  MILLRACE_ASSIGN(const Program built, target().device->build(store));
+  return target().device->kernel(built, "rope_kv");
+}
+
+// Packed heads have a warp each; halves are vectors, but for keys, which have a group for a head.
+std::uint32_t NvidiaBackend::store_groups(const KvPages& kv) const {
+  const AttentionKind& kind = target().kinds[kv.kind];
+  if (is_packed(kv.codecs)) return kind.heads + 2 * kind.stored_heads();
+  if (!stores_halves(kv.codecs, kv.kind)) return GenericBackend::store_groups(kv);
+  const std::uint32_t items = target().device->row_items();
+  const std::uint32_t values = kind.stored_heads() * (kind.head_dim / 4);
+  return parts(kind.heads * (kind.rope_dim / 8), items) + parts(values, items) +
+         kind.stored_heads();
+}
+
+std::uint32_t NvidiaBackend::store_items(const KvPages& kv) const {
+  return is_packed(kv.codecs) ? warp_items : GenericBackend::store_items(kv);
 }
 
 std::vector<const Buffer*> NvidiaBackend::counters() const {

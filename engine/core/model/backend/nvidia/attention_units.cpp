@@ -38,8 +38,9 @@ void MatrixPlanner::cut(const Tile& tile, const MatrixLimits& limits, std::uint3
   const std::uint32_t segments = unit.count, pieces = parts(segments, most);
   if (pieces > 1) {
     unit.partial = out_.partials;
-    unit.counter = out_.counters++;
+    unit.counter = out_.counters;
     unit.parts = pieces;
+    out_.counters += tile.wide ? 1 : unit.tokens;
     out_.partials += segments * unit.tokens * limits.heads;
   }
   for (std::uint32_t i = 0; i < pieces; ++i) {
@@ -47,6 +48,7 @@ void MatrixPlanner::cut(const Tile& tile, const MatrixLimits& limits, std::uint3
     unit.first = tile.unit.first + begin;
     unit.count = end - begin;
     // A tile's last segment is seldom whole.
+    if (!tile.wide) out_.narrow_tokens = std::max(out_.narrow_tokens, unit.tokens);
     auto& list = tile.wide ? out_.wide : i + 1 == pieces ? last_ : out_.narrow;
     list.push_back(unit);
   }
@@ -56,7 +58,7 @@ const MatrixUnits& MatrixPlanner::plan(std::span<const StepRow> rows, const Matr
                                        std::uint32_t window) {
   out_.narrow.clear();
   out_.wide.clear();
-  out_.partials = out_.counters = 0;
+  out_.partials = out_.counters = out_.narrow_tokens = 0;
   last_.clear();
   add_tiles(rows, limits, window);
   std::uint64_t tiles = 0, segments = 0;
@@ -91,6 +93,7 @@ void MatrixPlanner::append(std::span<const MatrixLimits> limits, StepTable& step
     }
     items.single_units = step.append(units.narrow);
     items.multi_units = step.append(units.wide);
+    items.single_tokens = units.narrow_tokens;
     items.partials = units.partials;
     items.counters = units.counters;
   }

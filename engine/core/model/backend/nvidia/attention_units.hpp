@@ -25,7 +25,10 @@ struct MatrixLimits {
 
 struct MatrixUnits {
   std::vector<kernels::MatrixUnit> narrow, wide;  // the longer ones first
-  std::uint32_t partials = 0, counters = 0;       // rows of partial results; tiles that are cut
+  std::uint32_t narrow_tokens = 0;                // most tokens of a narrow unit
+  // Rows of partial results; what counts the units of tiles that are cut: of narrow ones each
+  // token.
+  std::uint32_t partials = 0, counters = 0;
 };
 
 class MatrixPlanner {

@@ -1,9 +1,10 @@
 #pragma once
 // The family of NVIDIA GPUs since compute capability 8.0. In math fast it has kernels of its own:
 // of products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up
-// with their activation at the end, of norms (kernels/norm/nvidia.cl), and of attention over halves
-// and most packed codes (kernels/attention/nvidia.cl); the rest is generic. On other devices, where
-// tests force it, plain arithmetic stands for the instructions of these GPUs.
+// with their activation at the end, of norms (kernels/norm/nvidia.cl), of attention over halves and
+// most packed codes (kernels/attention/nvidia.cl, nvidia_levels.cl), and of the store of packed
+// keys and values (kernels/rope/nvidia.cl); the rest is generic. On other devices, where tests
+// force it, plain arithmetic stands for the instructions of these GPUs.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -66,6 +67,9 @@ class NvidiaBackend final : public GenericBackend {
   // Other numbers were not measured.
   std::uint32_t attention_items() const override { return 128; }
   Result<Kernel> build_attention(const KvCodecs& codecs, std::uint32_t kind) override;
+  Result<Kernel> build_store(const KvCodecs& codecs, std::uint32_t kind) override;
+  std::uint32_t store_groups(const KvPages& kv) const override;
+  std::uint32_t store_items(const KvPages& kv) const override;
   Status prepare_codes(const PanelLayout& layout) override;
   Status project_codes(const ProductCall& call, const WeightRun& run) override;
 
@@ -83,14 +87,19 @@ class NvidiaBackend final : public GenericBackend {
   struct AttentionOutput {
     const Buffer &rows, &codes;  // empty: not wanted
   };
+  // The groups of a unit: the warps of each, and the tokens that have a group of their own.
+  struct UnitGroups {
+    std::uint32_t warps = 1, tokens = 1;
+  };
   bool has_matrix_attention(const AttentionKind& kind) const;
   bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
+  bool stores_halves(const KvCodecs& codecs, std::uint32_t kind) const;
   std::vector<MatrixLimits> matrix_limits() const;
   Result<Kernel> build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
                                         std::uint32_t warps, bool shared_rows);
   Status reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
                            const AttentionItems& items);
-  Status attend_units(Kernel& kernel, std::uint32_t warps, const AttentionCall& call,
+  Status attend_units(Kernel& kernel, const UnitGroups& groups, const AttentionCall& call,
                       const AttentionOutput& out, const ItemList& units);
 
   std::map<UnitKey, Kernel> unit_products_;
