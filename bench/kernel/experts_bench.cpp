@@ -7,7 +7,7 @@
 // Prints for each number of tokens microseconds of every kernel and of the layer, and what limits
 // it: GB/s of weights if all are read once, and Tflop/s of the products. Weights and activations
 // are random, and so experts are chosen about evenly. A form is a way in which the backend cuts
-// products (KernelVariant::wide_shape); 0 lets it choose.
+// products (KernelVariant::expert_shape); 0 lets it choose.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -78,10 +78,11 @@ class Layer {
       : device_(device),
         shape_(shape),
         backend_(
-            make_backend(Target(device, model_of(shape), MathMode::fast, {.wide_shape = form}))),
+            make_backend(Target(device, model_of(shape), MathMode::fast, {.expert_shape = form}))),
         experts_(*backend_, shape.spec, shape.gate) {
     const TensorType kind = type_of(type);
     weights_.gate_up = matrix(kind, 2 * shape.spec.width, shape.width);
+    weights_.gate_up.paired = backend_->pairs_gate(weights_.gate_up.runs[0].format, shape.width);
     weights_.down = matrix(kind, shape.width, shape.spec.width);
     weights_.router = router();
     must(experts_.prepare(weights_));
@@ -146,7 +147,7 @@ class Layer {
     return out;
   }
   ExpertMatrix matrix(TensorType type, std::uint32_t rows, std::uint32_t columns) {
-    const PanelFormat format = format_of(type);
+    const PanelFormat format = backend_->stored_format(type, columns, true);
     const std::uint32_t panels = rows / panel_rows, count = shape_.spec.count;
     const std::uint64_t bytes = backend_->panel_bytes(format, columns) * panels * count;
     bytes_ += bytes;
