@@ -23,14 +23,18 @@
 // four for one instruction, the rest for the next.
 // Limit: few columns: memory; many: the reads of local memory, and what a stage waits for (README).
 //
+// With RAGGED 1 it multiplies the rows of all experts by the matrices of each (tiles.cl). Groups of
+// a column are then those of a tile of the list, of which the launch may have more.
+//
 // Defines besides those of layout.cl: GROUP_WARPS, WARP_PANELS, WARP_TILES, STAGE_BLOCKS, STAGES,
-// X_STRIDE, MATRIX_UNIT (mma.cl).
+// X_STRIDE, MATRIX_UNIT (mma.cl); those of tiles.cl.
 #include "matmul/half_stage.h"
 #include "matmul/layout.cl"
 #include "matmul/mma.cl"
 #include "matmul/operands.cl"
 #include "matmul/panel_stages.cl"
 #include "matmul/store_tiles.cl"
+#include "matmul/tiles.cl"
 #include "quantize/code_block.h"
 
 #ifndef WARP_PANELS
@@ -79,19 +83,29 @@ MR_GROUP_INLINE void mr_copy_stage(__local uint4* to, __global const uchar* cons
 }
 
 __kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1)))
-void matmul(__global const uchar* weight, __global const uint4* x, __global float* out,
-            __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
-            uint mode) {
+void MR_PRODUCT(__global const uchar* weight, __global const uint4* x, __global float* out,
+                __global const float* bias, uint panels, uint columns, uint out_stride,
+                uint out_row, uint mode MR_RAGGED_PARAMETERS) {
   MR_MMA_MEMORY
   __local uint4 staged[STAGES * STAGE_VECTORS];
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1), g = lane / 4, t = lane % 4;
-  const uint first_panel = (uint)get_group_id(1) * GROUP_PANELS + warp * WARP_PANELS;
-  const uint first_column = (uint)get_group_id(0) * TILE_COLUMNS;
+#if RAGGED
+  const Tiles tiles = MR_TILES(panels, columns, GROUP_PANELS, TILE_COLUMNS);
+  if (get_group_id(0) * tiles.rows >= tiles.count) return;
+  const Tile tile = mr_tile(&tiles, (uint)get_group_id(0) * tiles.rows + (uint)get_group_id(1));
+  columns = tile.end;
+  bias = MR_TILE_BIAS(bias, tile);
+#else
+  const Tile tile = {0, (uint)get_group_id(1) * GROUP_PANELS, (uint)get_group_id(0) * TILE_COLUMNS,
+                     columns};
+#endif
+  const uint first_panel = tile.panel + warp * WARP_PANELS, first_column = tile.column;
   const uint own = warp * WARP_PANELS * PANEL_STAGE;  // of a stage
   __global const uchar* panel[WARP_PANELS];
   float acc[WARP_PANELS][WARP_TILES][4];
   MR_EACH(p, WARP_PANELS) {
-    panel[p] = weight + (size_t)min(first_panel + p, panels - 1) * PANEL_BYTES;
+    const uint own_panel = min(first_panel + p, panels - 1);
+    panel[p] = weight + (size_t)MR_PANEL_NUMBER(tiles, tile, own_panel) * PANEL_BYTES;
     MR_EACH(n, WARP_TILES) MR_EACH(i, 4) acc[p][n][i] = 0.0f;
   }
   for (uint step = 0; step < STAGES - 1; ++step) {

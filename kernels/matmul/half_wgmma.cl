@@ -17,15 +17,15 @@
 // few: memory, or the chain of blocks of a set of warps (README).
 //
 // Defines besides those of layout.cl: WARPGROUPS, TILE_COLUMNS, STAGE_BLOCKS 2, STAGES, X_STRIDE,
-// MATRIX_UNIT 1.
+// MATRIX_UNIT 1; those of tiles.cl.
 #include "matmul/half_stage.h"
 #include "matmul/layout.cl"
 #include "matmul/mma.cl"
 #include "matmul/operands.cl"
 #include "matmul/panel_stages.cl"
 #include "matmul/store_tiles.cl"
+#include "matmul/tiles.cl"
 #include "matmul/wgmma.cl"
-#include "matmul/wgmma_tiles.cl"
 #include "quantize/code_block.h"
 
 #ifndef WARPGROUPS
@@ -47,26 +47,64 @@
 #define LOCAL_BYTES WGMMA_BYTES(STAGES, TILE_COLUMNS, TILE_PANELS, PANEL_STAGE)
 #define LEFT_AT (BARRIERS_AT + 8 * STAGES)  // after the barriers of what has arrived
 
-// Copies the columns of all tiles of the group; one work-item does this. Rows of x beyond the last
-// panel of them are those of the last: no output that exists depends on them.
+// Rows of x that stand together and belong to a tile: a piece. The runs of a dense product do not
+// cross a panel of rows. Slots of experts do, but no more is copied than they need.
+#if RAGGED
+#define PIECES ((TILE_COLUMNS + H_ROWS - TILE_GRANULE - 1) / H_ROWS + 1)
+#else
+#define PIECES (TILE_COLUMNS / RUN_ROWS)
+#endif
+typedef struct {
+  __global const uchar* from;
+  uint to, bytes;  // `to` from the beginning of the stage
+} Piece;
+
+// Returns the bytes of all pieces. Rows of x beyond the last panel of them are those of the last:
+// no output that exists depends on them.
+MR_GROUP_INLINE uint mr_pieces(Piece* pieces, __global const uchar* x, const Tiles* tiles,
+                               uint number) {
+  const Tile tile = mr_tile(tiles, number);
+#if RAGGED
+  uint row = tile.column;
+  const uint end = (tile.end + TILE_GRANULE - 1) / TILE_GRANULE * TILE_GRANULE;
+  MR_EACH(i, PIECES) {
+    const uint rows = min(end - row, H_ROWS - row % H_ROWS);
+    pieces[i].from =
+        x + (size_t)(row / H_ROWS) * (H_ROWS * X_STRIDE * 4) + row % H_ROWS * 128;
+    pieces[i].to = (row - tile.column) * 128;
+    pieces[i].bytes = rows * 128;
+    row += rows;
+  }
+  return (end - tile.column) * 128;
+#else
+  const uint last_panel = (tile.end - 1) / H_ROWS;
+  MR_EACH(i, PIECES) {
+    const uint row = tile.column + i * RUN_ROWS;
+    pieces[i].from = x + (size_t)min(row / H_ROWS, last_panel) * (H_ROWS * X_STRIDE * 4) +
+                     row % H_ROWS * 128;
+    pieces[i].to = i * RUN_BYTES;
+    pieces[i].bytes = RUN_BYTES;
+  }
+  return X_BYTES;
+#endif
+}
+
+// Copies the columns of all tiles of the group; one work-item does this.
 MR_GROUP_INLINE void mr_copy_tiles(uint memory, __global const uchar* x, Tiles tiles) {
-  const uint last_panel = (tiles.columns - 1) / H_ROWS;
   uint stage = 0, phase = 1;
   for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
-    const uint first = tile % tiles.column_tiles * TILE_COLUMNS;
-    __global const uchar* from[TILE_COLUMNS / RUN_ROWS];
-    MR_EACH(run, TILE_COLUMNS / RUN_ROWS) {
-      const uint row = first + run * RUN_ROWS;
-      from[run] = x + (size_t)min(row / H_ROWS, last_panel) * (H_ROWS * X_STRIDE * 4) +
-                  row % H_ROWS * 128;
-    }
+    Piece pieces[PIECES];
+    const uint bytes = mr_pieces(pieces, x, &tiles, tile);
     _Pragma("unroll 1") for (uint step = 0; step < STEPS; ++step) {
       const uint arrived = memory + BARRIERS_AT + 8 * stage;
       mr_wait_for_phase(arrived + 8 * STAGES, phase);
-      mr_arrive_for_bytes(arrived, X_BYTES);
-      MR_EACH(run, TILE_COLUMNS / RUN_ROWS) {
-        mr_copy_bytes(memory + stage * X_BYTES + run * RUN_BYTES, from[run], RUN_BYTES, arrived);
-        from[run] += H_ROWS * 128;
+      mr_arrive_for_bytes(arrived, bytes);
+      MR_EACH(i, PIECES) {
+        if (!RAGGED || pieces[i].bytes > 0) {
+          mr_copy_bytes(memory + stage * X_BYTES + pieces[i].to, pieces[i].from, pieces[i].bytes,
+                        arrived);
+        }
+        pieces[i].from += H_ROWS * 128;
       }
       if (++stage == STAGES) {
         stage = 0;
@@ -90,8 +128,9 @@ typedef struct {
 
 // Absent panels are the last one: no output that exists depends on them.
 MR_GROUP_INLINE __global const uchar* mr_panel_of(const Warp* own, uint tile) {
-  const uint panel = tile / own->tiles.column_tiles * TILE_PANELS + own->warp;
-  return own->weight + (size_t)min(panel, own->tiles.panels - 1) * PANEL_BYTES;
+  const Tile at = mr_tile(&own->tiles, tile);
+  const uint panel = min(at.panel + own->warp, own->tiles.panels - 1);
+  return own->weight + (size_t)MR_PANEL_NUMBER(own->tiles, at, panel) * PANEL_BYTES;
 }
 
 // Begins to copy the stage of panels that is next, to `to`.
@@ -161,13 +200,14 @@ MR_GROUP_INLINE void mr_multiply_stage(float* acc, uint a[2][2][4], Warp* own,
 }
 
 __kernel __attribute__((reqd_work_group_size(32, TILE_PANELS + 1, 1)))
-void matmul(__global const uchar* weight, __global const uchar* x, __global float* out,
-            __global const float* bias, uint panels, uint columns, uint out_stride, uint out_row,
-            uint mode) {
+void MR_PRODUCT(__global const uchar* weight, __global const uchar* x, __global float* out,
+                __global const float* bias, uint panels, uint columns, uint out_stride,
+                uint out_row, uint mode MR_RAGGED_PARAMETERS) {
   __local __attribute__((aligned(1024))) uchar local_memory[LOCAL_BYTES];
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1);
   const uint memory = (uint)(size_t)local_memory;
-  const Tiles tiles = mr_tiles(panels, columns, TILE_PANELS, TILE_COLUMNS);
+  const Tiles tiles = MR_TILES(panels, columns, TILE_PANELS, TILE_COLUMNS);
+  if (RAGGED && tiles.count == 0) return;
   if (warp == 0 && lane == 0) {
     for (uint i = 0; i < STAGES; ++i) {
       mr_barrier_init(memory + BARRIERS_AT + 8 * i, 1);
@@ -200,7 +240,8 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   mr_wait_for_panel();
   mr_operands(a[0], own.stage, mr_panel_of(&own, (uint)get_group_id(0)), 0, lane);
   for (uint tile = (uint)get_group_id(0); tile < tiles.count; tile += (uint)get_num_groups(0)) {
-    const uint number = tile / tiles.column_tiles * TILE_PANELS + warp;
+    const Tile at = mr_tile(&tiles, tile);
+    const uint number = at.panel + warp;
     __global const uchar* panel = mr_panel_of(&own, tile);
     __global const uchar* next_panel = mr_panel_of(&own, tile + (uint)get_num_groups(0));
     float acc[TILE_SUMS];
@@ -210,9 +251,9 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
     }
     MR_WGMMA_WAIT(acc);
     if (number < panels) {
-      mr_store_tiles(acc, TILE_COLUMNS / 8, out, bias, out_row + number * 16 + lane / 4,
-                     tile % tiles.column_tiles * TILE_COLUMNS + 2 * (lane % 4), columns, out_stride,
-                     mode);
+      mr_store_tiles(acc, TILE_COLUMNS / 8, out, MR_TILE_BIAS(bias, at),
+                     out_row + number * 16 + lane / 4, at.column + 2 * (lane % 4), at.end,
+                     out_stride, mode);
     }
   }
 }

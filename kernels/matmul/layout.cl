@@ -23,6 +23,10 @@
 //     weight = d * (code - OFFSET)
 //     weight = fma(d, code, m)             AFFINE 1, OFFSET 0
 //     weight = d * (line[code] - OFFSET)   CODE_LEVELS 1, CODES 4, OFFSET 128
+//     weight = d / 8 * float(code)         CODE_FLOATS 1, CODES 4, SCALE_SIZE 2
+//
+//     Such a float has one bit of sign, two of exponent and one of fraction. A d of 2^16, which is
+//     a scale of 2^13, is infinite.
 //
 //     SCALE_BLOCK columns share a d and an m. S counts first the d of a block, then its m: one of
 //     each for SCALE_BLOCK 32, two for SCALE_BLOCK 16 (columns 0..15 and 16..31).
@@ -50,7 +54,7 @@
 //   and an add do; so are products of a char and a half.
 //
 // Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4, 5, 6, 8 or 9 (bytes); OFFSET; AFFINE;
-// CODE_LEVELS; SCALE_SIZE, 0 without codes; SCALE_BLOCK; LANES; K, the padded number of columns. A
+// CODE_LEVELS; CODE_FLOATS; SCALE_SIZE, 0 without codes; SCALE_BLOCK; LANES; K, the padded number of columns. A
 // program that multiplies matrices of several formats or depths gives them to each part that
 // multiplies (integer_tiles.cl), with PRODUCT to number the parts: MR_N(mr_pairs) is mr_pairs_0.
 #include "common/prelude.cl"
@@ -65,6 +69,9 @@
 #define CODE_LEVELS 0
 #define SCALE_SIZE 2
 #define SCALE_BLOCK 32
+#endif
+#ifndef CODE_FLOATS
+#define CODE_FLOATS 0
 #endif
 #ifndef K
 #define K 256
@@ -112,6 +119,10 @@
 #else
 #define MR_WORD_AT(i, row) ((i) * 16 + (row))
 #endif
+
+// The float of a code of 4 bits, doubled, with CODE_FLOATS.
+#define MR_CODE_FLOAT(code) \
+  ((float)((int)(0xc8643210u >> ((code) % 8 * 4) & 15u) * ((code) < 8 ? 1 : -1)))
 
 // The codes of places 4g .. 4g+3 of a block, one a byte, of type T; word(i) is the block's word i.
 #define MR_FIELD(T, word, at, bits) \

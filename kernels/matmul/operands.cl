@@ -32,6 +32,9 @@
 #define PANEL_STAGE STAGE_PANEL(STAGE_BLOCKS, BLOCK_VECTORS, SCALE_VECTORS, STEP_VECTORS)
 
 #define HALF_PRODUCTS (MATRIX_UNIT && SCALE_SIZE == 2 && !AFFINE && !CODE_LEVELS)
+// Floats of 4 bits become halves of 2^-14 times their value by moving bits; two products, of which
+// only the last may round, give the weight.
+#define FLOAT_UNIT 0x68006800u  // two halves 2^11
 
 #if SCALE_SIZE > 0
 // Returns the bits of the half that is, or multiplies, number i of row `row` of block b.
@@ -58,13 +61,27 @@ MR_GROUP_INLINE float mr_staged_scale(__local const uint4* stage, uint b, uint r
 #endif
 }
 
-// Returns the weight of a code.
-static inline float mr_value(__global const uchar* panel, uint code, float d, float m) {
-#if CODE_LEVELS
-  code = panel[code];
+// Returns 2^23 plus byte i of `codes` as a float, exactly.
+MR_GROUP_INLINE float mr_high_float(uint codes, uint i) {
+#if MATRIX_UNIT
+  uint bits;
+  __asm__("prmt.b32 %0, %1, 0x4b000000, %2;" : "=r"(bits) : "r"(codes), "r"(0x7440u + i));
+  return as_float(bits);
+#else
+  return as_float(0x4b000000u | (codes >> 8 * i & 255u));
 #endif
-  // 2^23 + code as a float, exactly.
-  const float value = as_float(0x4b000000u | code) - (8388608.0f + OFFSET);
+}
+
+// Returns the weight of code i of four.
+MR_GROUP_INLINE float mr_value(__global const uchar* panel, uint codes, uint i, float d, float m) {
+#if CODE_FLOATS
+  const uint code = codes >> 8 * i & 255u;
+  return d * (MR_CODE_FLOAT(code) * 0.0625f);
+#elif CODE_LEVELS
+  codes = panel[codes >> 8 * i & 255u];
+  i = 0;
+#endif
+  const float value = mr_high_float(codes, i) - (8388608.0f + OFFSET);
 #if AFFINE
   return fma(d, value, m);
 #else
@@ -75,13 +92,22 @@ static inline float mr_value(__global const uchar* panel, uint code, float d, fl
 // Makes two pairs of halves of four codes.
 MR_GROUP_INLINE void mr_pairs(uint* first, uint* second, uint codes, __global const uchar* panel,
                               float d, float m) {
-  *first = mr_halves(mr_value(panel, codes & 255u, d, m),
-                     mr_value(panel, codes >> 8 & 255u, d, m));
-  *second = mr_halves(mr_value(panel, codes >> 16 & 255u, d, m),
-                      mr_value(panel, codes >> 24, d, m));
+  *first = mr_halves(mr_value(panel, codes, 0, d, m), mr_value(panel, codes, 1, d, m));
+  *second = mr_halves(mr_value(panel, codes, 2, d, m), mr_value(panel, codes, 3, d, m));
 }
 
-#if HALF_PRODUCTS
+#if HALF_PRODUCTS && CODE_FLOATS
+MR_GROUP_INLINE void mr_half_pairs(uint* first, uint* second, uint codes, uint d) {
+  const uint bytes = (codes << 4 & 0x80808080u) | (codes << 1 & 0x0e0e0e0eu);
+  __asm__(
+      "{ .reg .b32 u, v; "
+      "prmt.b32 u, %2, 0, 0x1404; prmt.b32 v, %2, 0, 0x3424; "
+      "mul.rn.f16x2 u, u, %4; mul.rn.f16x2 v, v, %4; "
+      "mul.rn.f16x2 %0, u, %3; mul.rn.f16x2 %1, v, %3; }"
+      : "=&r"(*first), "=&r"(*second)
+      : "r"(bytes), "r"(d), "r"(FLOAT_UNIT));
+}
+#elif HALF_PRODUCTS
 // The same with d as two halves. A code becomes the half 1024 + code, then code - OFFSET, exactly.
 MR_GROUP_INLINE void mr_half_pairs(uint* first, uint* second, uint codes, uint d) {
   __asm__(

@@ -22,8 +22,8 @@
 #include "matmul/half_stage.h"
 #include "matmul/layout.cl"
 #include "matmul/store_tiles.cl"
+#include "matmul/tiles.cl"
 #include "matmul/wgmma.cl"
-#include "matmul/wgmma_tiles.cl"
 #include "quantize/code_block.h"
 
 #ifndef WARPGROUPS
@@ -185,7 +185,7 @@ void matmul(__global const uchar* weight, __global const uchar* x, __global floa
   __local __attribute__((aligned(1024))) uchar local_memory[LOCAL_BYTES];
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1);
   const uint memory = (uint)(size_t)local_memory;
-  const Tiles tiles = mr_tiles(panels, columns, TILE_PANELS, TILE_COLUMNS);
+  const Tiles tiles = MR_TILES(panels, columns, TILE_PANELS, TILE_COLUMNS);
   if (warp == 0 && lane == 0) {
     for (uint i = 0; i < STAGES; ++i) {
       mr_barrier_init(memory + FILLED_AT + 8 * i, COPIERS);

@@ -35,7 +35,11 @@ static inline float mr_weight(__global const uchar* panel, uint row, uint k) {
 #if SCALE_SIZE > 0
   const uint place = MR_PLACE(k % 32);
   const uint code = mr_codes_of(panel, row, k / 32, place / 4) >> place % 4 * 8 & 255u;
+#if CODE_FLOATS
+  const float value = MR_CODE_FLOAT(code) * 0.0625f;
+#else
   const float value = (float)((int)(CODE_LEVELS ? panel[code] : code) - OFFSET);
+#endif
   const uint run = k % 32 / SCALE_BLOCK;
   const float d = mr_scale(panel, row, k / 32, run);
 #if AFFINE

@@ -42,14 +42,20 @@
 #define MR_TEXT_4 "%0, %1, %2, %3"
 #define MR_TEXT_8 MR_TEXT_4 ", %4, %5, %6, %7"
 #define MR_TEXT_10 MR_TEXT_8 ", %8, %9"
-#define MR_TEXT_16 MR_TEXT_10 ", %10, %11, %12, %13, %14, %15"
-#define MR_TEXT_30 MR_TEXT_10 ", " MR_TEN(1) ", " MR_TEN(2)
+#define MR_TEXT_12 MR_TEXT_10 ", %10, %11"
+#define MR_TEXT_16 MR_TEXT_12 ", %12, %13, %14, %15"
+#define MR_TEXT_20 MR_TEXT_10 ", " MR_TEN(1)
+#define MR_TEXT_24 MR_TEXT_20 ", %20, %21, %22, %23"
+#define MR_TEXT_30 MR_TEXT_20 ", " MR_TEN(2)
 #define MR_TEXT_32 MR_TEXT_30 ", %30, %31"
-#define MR_TEXT_60 MR_TEXT_30 ", " MR_TEN(3) ", " MR_TEN(4) ", " MR_TEN(5)
+#define MR_TEXT_40 MR_TEXT_30 ", " MR_TEN(3)
+#define MR_TEXT_48 MR_TEXT_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define MR_TEXT_60 MR_TEXT_40 ", " MR_TEN(4) ", " MR_TEN(5)
 #define MR_TEXT_64 MR_TEXT_60 ", %60, %61, %62, %63"
-#define MR_TEXT_120                                                                        \
-  MR_TEXT_60 ", " MR_TEN(6) ", " MR_TEN(7) ", " MR_TEN(8) ", " MR_TEN(9) ", " MR_TEN(10) \
-             ", " MR_TEN(11)
+#define MR_TEXT_80 MR_TEXT_60 ", " MR_TEN(6) ", " MR_TEN(7)
+#define MR_TEXT_96 MR_TEXT_80 ", " MR_TEN(8) ", %90, %91, %92, %93, %94, %95"
+#define MR_TEXT_120 \
+  MR_TEXT_80 ", " MR_TEN(8) ", " MR_TEN(9) ", " MR_TEN(10) ", " MR_TEN(11)
 #define MR_TEXT_128 MR_TEXT_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 
 // The names of the sums, their operands, and the numbers of the operands that follow them, which
@@ -64,21 +70,46 @@
 #define MR_SUMS_OPERANDS(s) MR_SUMS_4(s, 0), MR_SUMS_4(s, 4)
 #define MR_OTHER_TEXT "{%8, %9, %10, %11}, %12"
 #define MR_ROWS_TEXT "%8, %9"
+#elif TILE_COLUMNS == 24
+#define MR_SUMS_TEXT MR_TEXT_12
+#define MR_SUMS_OPERANDS(s) MR_SUMS_4(s, 0), MR_SUMS_4(s, 4), MR_SUMS_4(s, 8)
+#define MR_OTHER_TEXT "{%12, %13, %14, %15}, %16"
+#define MR_ROWS_TEXT "%12, %13"
 #elif TILE_COLUMNS == 32
 #define MR_SUMS_TEXT MR_TEXT_16
 #define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0)
 #define MR_OTHER_TEXT "{%16, %17, %18, %19}, %20"
 #define MR_ROWS_TEXT "%16, %17"
+#elif TILE_COLUMNS == 48
+#define MR_SUMS_TEXT MR_TEXT_24
+#define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0), MR_SUMS_4(s, 16), MR_SUMS_4(s, 20)
+#define MR_OTHER_TEXT "{%24, %25, %26, %27}, %28"
+#define MR_ROWS_TEXT "%24, %25"
 #elif TILE_COLUMNS == 64
 #define MR_SUMS_TEXT MR_TEXT_32
 #define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0), MR_SUMS_16(s, 16)
 #define MR_OTHER_TEXT "{%32, %33, %34, %35}, %36"
 #define MR_ROWS_TEXT "%32, %33"
+#elif TILE_COLUMNS == 96
+#define MR_SUMS_TEXT MR_TEXT_48
+#define MR_SUMS_OPERANDS(s) MR_SUMS_16(s, 0), MR_SUMS_16(s, 16), MR_SUMS_16(s, 32)
+#define MR_OTHER_TEXT "{%48, %49, %50, %51}, %52"
+#define MR_ROWS_TEXT "%48, %49"
 #elif TILE_COLUMNS == 128
 #define MR_SUMS_TEXT MR_TEXT_64
 #define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0)
 #define MR_OTHER_TEXT "{%64, %65, %66, %67}, %68"
 #define MR_ROWS_TEXT "%64, %65"
+#elif TILE_COLUMNS == 160
+#define MR_SUMS_TEXT MR_TEXT_80
+#define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0), MR_SUMS_16(s, 64)
+#define MR_OTHER_TEXT "{%80, %81, %82, %83}, %84"
+#define MR_ROWS_TEXT "%80, %81"
+#elif TILE_COLUMNS == 192
+#define MR_SUMS_TEXT MR_TEXT_96
+#define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0), MR_SUMS_16(s, 64), MR_SUMS_16(s, 80)
+#define MR_OTHER_TEXT "{%96, %97, %98, %99}, %100"
+#define MR_ROWS_TEXT "%96, %97"
 #elif TILE_COLUMNS == 256
 #define MR_SUMS_TEXT MR_TEXT_128
 #define MR_SUMS_OPERANDS(s) MR_SUMS_64(s, 0), MR_SUMS_64(s, 64)

@@ -29,12 +29,22 @@ struct ExpertPart {
   }
 };
 
-// Appends runs of parts of one format.
+// The format in which a part is stored.
+PanelFormat format_of_part(const Backend& backend, const ExpertPart& part) {
+  const TensorType type = part.tensor->type;
+  const bool scaled = std::ranges::any_of(part.factors, [](float x) { return x != 1.0f; });
+  // Products of experts have no form for bytes, as those of logits have none.
+  return scaled
+             ? format_of(type)
+             : backend.stored_format(type, static_cast<std::uint32_t>(part.tensor->shape[0]), true);
+}
+
+// Appends runs of parts of one format, or of a gate and an up in turns if `out` is paired.
 Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
                    std::uint32_t first_row, std::uint32_t experts, ExpertMatrix& out,
                    WeightUploads& uploads) {
   const Tensor& tensor = *parts[0].tensor;
-  const PanelFormat format = format_of(tensor.type);
+  const PanelFormat format = format_of_part(backend, parts[0]);
   const std::uint64_t panel_bytes = backend.panel_bytes(format, out.columns);
   Device& device = *backend.target().device;
   std::uint32_t panels = 0;
@@ -47,6 +57,12 @@ Status append_runs(const Backend& backend, std::span<const ExpertPart> parts,
     MILLRACE_ASSIGN(Buffer buffer, device.allocate(bytes * count, tensor.name));
     std::uint64_t offset = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
+      if (out.paired) {
+        uploads.add_pair(parts[0].of(first + i), parts[1].of(first + i), panels, format, buffer,
+                         offset);
+        offset += bytes;
+        continue;
+      }
       for (const ExpertPart& part : parts) {
         uploads.add(part.of(first + i), format, buffer, offset);
         offset += part.panels() * panel_bytes;
@@ -76,9 +92,10 @@ class MatrixLoader {
         prefix_("blk." + std::to_string(index) + "."),
         uploads_(uploads) {}
 
-  // Loads rows of tensors, which have so many rows an expert. Neighbours of one format are stacked.
+  // Loads rows of tensors, which have so many rows an expert. Neighbours of one format are stacked,
+  // or stand in turns if they `may_pair` and the backend pairs them.
   Result<ExpertMatrix> load(const std::vector<Rows>& rows, std::uint32_t columns,
-                            std::uint32_t tensor_rows) {
+                            std::uint32_t tensor_rows, bool may_pair = false) {
     ExpertMatrix out;
     out.columns = columns;
     std::vector<ExpertPart> parts;
@@ -98,22 +115,26 @@ class MatrixLoader {
       first.push_back(out.rows);
       out.rows += round_up(part.rows, panel_rows);
     }
+    const auto format_at = [&](std::size_t i) { return format_of_part(backend_, parts[i]); };
+    out.paired = may_pair && parts.size() == 2 && format_at(0) == format_at(1) &&
+                 parts[0].tensor->type == parts[1].tensor->type &&
+                 backend_.pairs_gate(format_at(0), columns);
     for (std::size_t at = 0; at < parts.size();) {
       std::size_t end = at + 1;
-      const PanelFormat format = format_of(parts[at].tensor->type);
-      while (end < parts.size() && format_of(parts[end].tensor->type) == format) ++end;
+      while (end < parts.size() && format_at(end) == format_at(at)) ++end;
       MILLRACE_TRY(append_runs(backend_, std::span(parts).subspan(at, end - at), first[at], count_,
                                out, uploads_));
       at = end;
     }
-    MILLRACE_ASSIGN(out.bias, biases(rows, first, tensor_rows, out.rows));
+    MILLRACE_ASSIGN(out.bias, biases(rows, first, tensor_rows, out));
     return out;
   }
 
  private:
   // Loads the biases of a matrix's parts as rows of all parts, or nothing if the file has none.
   Result<Buffer> biases(const std::vector<Rows>& rows, const std::vector<std::uint32_t>& first,
-                        std::uint32_t tensor_rows, std::uint32_t matrix_rows) {
+                        std::uint32_t tensor_rows, const ExpertMatrix& matrix) {
+    const std::uint32_t matrix_rows = matrix.rows;
     std::vector<float> all(std::size_t{matrix_rows} * count_);
     bool any = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -129,6 +150,10 @@ class MatrixLoader {
       }
     }
     if (!any) return Buffer();
+    for (std::uint32_t expert = 0; matrix.paired && expert < count_; ++expert) {
+      const auto own = std::span(all).subspan(std::size_t{expert} * matrix_rows, matrix_rows);
+      std::ranges::copy(in_turns(own), own.begin());
+    }
     MILLRACE_ASSIGN(Buffer buffer, device_.allocate(all.size() * sizeof(float), "biases"));
     MILLRACE_TRY(device_.write(buffer, 0, std::as_bytes(std::span(all))));
     return buffer;
@@ -162,16 +187,21 @@ class ExpertLoader {
     ExpertWeights out;
     MILLRACE_TRY(load_router(out));
     const std::uint32_t inner = spec_.width;
+    MILLRACE_ASSIGN(const Tensor* last, find_shaped(file_, prefix_ + "ffn_down_exps.weight", inner,
+                                                    width_, spec_.count));
+    // What a pair gives are codes, which the next product must read.
+    const bool may_pair =
+        backend_.pairs_gate(backend_.stored_format(last->type, inner, true), inner);
     if (!has_gate(gate_)) {
       MILLRACE_ASSIGN(out.gate_up, matrices_.load({{"ffn_up_exps", 0, inner}}, width_, inner));
     } else if (has("ffn_gate_up_exps")) {
       MILLRACE_ASSIGN(out.gate_up, matrices_.load({{"ffn_gate_up_exps", 0, inner},
                                                    {"ffn_gate_up_exps", inner, inner}},
-                                                  width_, 2 * inner));
+                                                  width_, 2 * inner, may_pair));
     } else {
-      MILLRACE_ASSIGN(
-          out.gate_up,
-          matrices_.load({{"ffn_gate_exps", 0, inner}, {"ffn_up_exps", 0, inner}}, width_, inner));
+      MILLRACE_ASSIGN(out.gate_up,
+                      matrices_.load({{"ffn_gate_exps", 0, inner}, {"ffn_up_exps", 0, inner}},
+                                     width_, inner, may_pair));
     }
     MILLRACE_ASSIGN(out.down, matrices_.load({{"ffn_down_exps", 0, width_}}, inner, width_));
     if (spec_.shared_width == 0) return out;

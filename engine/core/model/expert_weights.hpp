@@ -33,6 +33,8 @@ struct ExpertMatrix {
   std::vector<WeightTensor> tensors;  // of each part
   std::vector<ExpertRun> runs;
   Buffer bias;  // float [experts][rows], or empty
+  // Gate and up of each expert stand in turns, as Projection::paired says.
+  bool paired = false;
 };
 
 struct ExpertWeights {

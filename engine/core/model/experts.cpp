@@ -33,7 +33,8 @@ Status Experts::reserve(std::uint32_t needed) {
   const std::uint32_t tokens = std::bit_ceil(needed);
   ExpertsMemory room;
   room.tokens = tokens;
-  const std::uint64_t word = 4, slots = std::uint64_t{tokens} * spec_.used;
+  const std::uint64_t word = 4, choices = std::uint64_t{tokens} * spec_.used;
+  const std::uint64_t slots = products_->slots_for(choices);
   const auto allocate = [&](Buffer& buffer, std::uint64_t words, const char* what) -> Status {
     MILLRACE_ASSIGN(buffer, device_->allocate_zeroed(words * word, what));
     return {};
@@ -46,11 +47,11 @@ Status Experts::reserve(std::uint32_t needed) {
     return {};
   };
   MILLRACE_TRY(allocate(room.logits, std::uint64_t{tokens} * needs_.router_rows, "router logits"));
-  MILLRACE_TRY(allocate(room.weights, slots + tokens, "the weights of experts"));
-  MILLRACE_TRY(allocate(room.chosen, slots, "chosen experts"));
+  MILLRACE_TRY(allocate(room.weights, choices + tokens, "the weights of experts"));
+  MILLRACE_TRY(allocate(room.chosen, choices, "chosen experts"));
   MILLRACE_TRY(allocate(room.runs, RUNS_WORDS_OF(slots), "runs of experts"));
   MILLRACE_TRY(allocate(room.slots, 2 * slots, "slots of experts"));
-  MILLRACE_TRY(allocate(room.places, slots, "places of experts"));
+  MILLRACE_TRY(allocate(room.places, choices, "places of experts"));
   MILLRACE_TRY(allocate(room.cursors, spec_.count, "cursors of experts"));
   MILLRACE_TRY(activation(room.sorted, needs_.sorted, width_, "the experts' input"));
   MILLRACE_TRY(
@@ -83,17 +84,28 @@ Status Experts::route(const ExpertWeights& weights, const ExpertsInput& in) {
                                   .out = memory_.logits,
                                   .out_stride = router.rows},
                                  MathMode::exact));
-  const std::uint32_t flags = route_flags(weights) | (tokens <= direct_tokens_ ? ROUTE_DIRECT : 0u);
+  const bool direct = tokens <= direct_tokens_ && !products_->groups(weights);
+  const std::uint32_t flags = route_flags(weights) | (direct ? ROUTE_DIRECT : 0u);
   return device_->launch(
-      route_, {.groups = {tokens}, .local = {}},
+      route_, {.groups = {tokens}, .local = {route_items_}},
       {memory_.logits, weights.selection_bias, memory_.weights, memory_.chosen, memory_.runs,
        memory_.slots, memory_.places, router.rows, spec_.used,
        static_cast<std::uint32_t>(spec_.router), flags, spec_.groups, spec_.groups_used,
        weights.shared_gate_row, spec_.scale, weights.expert_factors});
 }
 
-// Sorts the choices by expert, and their rows of x in `forms`, for tiles of several columns.
-Status Experts::sort(const ExpertsInput& in, Forms forms) {
+// Sorts the choices by expert, and their rows of x, for tiles of several columns.
+Status Experts::sort(const ExpertWeights& weights, const ExpertsInput& in) {
+  if (products_->groups(weights)) {
+    return products_->group({.chosen = memory_.chosen,
+                             .x = in.x,
+                             .sorted = memory_.sorted,
+                             .places = memory_.places,
+                             .scratch = memory_.slots,
+                             .tokens = in.tokens});
+  }
+  if (in.tokens <= direct_tokens_) return {};
+  const Forms forms = products_->gathered(weights.gate_up);
   const std::uint32_t slots = in.tokens * spec_.used;
   MILLRACE_TRY(device_->launch(sort_, rows_grid(1),
                                {memory_.chosen, memory_.runs, memory_.slots, memory_.places,
@@ -117,7 +129,8 @@ Status Experts::run_gate_up(const ExpertWeights& weights, const ExpertsInput& in
                          .sorted = memory_.sorted,
                          .runs = memory_.runs,
                          .slots = memory_.slots,
-                         .slot_count = slots};
+                         .slot_count = slots,
+                         .grouped = products_->groups(weights)};
   if (products_->fuses_gate(weights)) {
     return products_->gated(weights, call, memory_.activated.codes);
   }
@@ -139,7 +152,7 @@ Status Experts::combine(const ExpertWeights& weights, const ExpertsInput& in,
                         const ExpertsOutput& out) {
   const std::uint32_t mode =
       (out.accumulate == Accumulate::add ? COMBINE_ADDS : 0u) | (in.shared ? COMBINE_SHARED : 0u);
-  return device_->launch(combine_, rows_grid(in.tokens),
+  return device_->launch(combine_, {.groups = {in.tokens}, .local = {combine_items_}},
                          {memory_.down, memory_.weights, memory_.places, in.shared, out.rows,
                           spec_.used, round_up(width_, panel_rows) / panel_rows, weights.down.rows,
                           in.shared_stride, input_stride(width_), mode, out.scale});
@@ -152,14 +165,15 @@ Status Experts::run(const ExpertWeights& weights, const ExpertsInput& in,
   }
   MILLRACE_TRY(reserve(in.tokens));
   MILLRACE_TRY(route(weights, in));
-  if (in.tokens > direct_tokens_) MILLRACE_TRY(sort(in, products_->gathered(weights.gate_up)));
+  MILLRACE_TRY(sort(weights, in));
   MILLRACE_TRY(run_gate_up(weights, in));
   const ExpertsCall down{.x = memory_.activated,
                          .by_token = false,
                          .sorted = memory_.activated,
                          .runs = memory_.runs,
                          .slots = memory_.slots,
-                         .slot_count = in.tokens * spec_.used};
+                         .slot_count = in.tokens * spec_.used,
+                         .grouped = products_->groups(weights)};
   MILLRACE_TRY(products_->run(weights.down, down, memory_.down));
   return combine(weights, in, out);
 }

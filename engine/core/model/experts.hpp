@@ -97,7 +97,7 @@ class Experts {
 
   Status reserve(std::uint32_t needed);
   Status route(const ExpertWeights& weights, const ExpertsInput& in);
-  Status sort(const ExpertsInput& in, Forms forms);
+  Status sort(const ExpertWeights& weights, const ExpertsInput& in);
   Status run_gate_up(const ExpertWeights& weights, const ExpertsInput& in);
   Status combine(const ExpertWeights& weights, const ExpertsInput& in, const ExpertsOutput& out);
 
@@ -114,6 +114,7 @@ class Experts {
   ExpertsMemory memory_;
   std::uint64_t generations_ = 0;
   Kernel route_, sort_, gather_, combine_;
+  std::uint32_t route_items_ = 1, combine_items_ = 1;  // work-items of a group, one for each token
   Kernel activate_, activate_quantize_;
 };
 

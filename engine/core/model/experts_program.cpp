@@ -34,6 +34,18 @@ Status Experts::prepare_routing() {
   MILLRACE_ASSIGN(sort_, device_->kernel(program, "sort_choices"));
   MILLRACE_ASSIGN(gather_, device_->kernel(program, "gather_rows"));
   MILLRACE_ASSIGN(combine_, device_->kernel(program, "combine"));
+  combine_items_ = device_->row_items();
+  const auto own = products_->routing();
+  if (!own) return {};
+  std::vector<std::string> defines = own->defines;
+  defines.push_back(define("EXPERTS", spec_.count));
+  MILLRACE_ASSIGN(const Program other, device_->build({.name = "experts_rows",
+                                                       .sources = {own->source},
+                                                       .defines = std::move(defines)}));
+  MILLRACE_ASSIGN(route_, device_->kernel(other, "route"));
+  MILLRACE_ASSIGN(combine_, device_->kernel(other, "combine"));
+  route_items_ = own->route_items;
+  combine_items_ = own->combine_items;
   return {};
 }
 

@@ -7,6 +7,8 @@
 //   affine levels  of types whose codes number the entries of a table: a weight is d * level[code].
 //   The
 //           panel holds its table, so that types with different tables share kernels
+//   floats  codes that are floats of 4 bits, one of sign, two of exponent and one of fraction: a
+//           weight is d / 8 * float. Only a backend stores that (Backend::stored_format)
 //   scales  d (and m) for each run of scale_block columns: as a half, as a float, or as a step, a
 //           small integer that a half of each 256 columns multiplies
 //
@@ -47,6 +49,7 @@ struct PanelFormat {
   bool levels = false;            // there is a table; it is stored with the offset added
   std::uint8_t scale_bytes = 0;   // of a step, half or float: 1, 2 or 4; 0 without codes
   std::uint8_t scale_block = 32;  // columns that share a d and an m: 32 or 16
+  bool floats = false;            // codes are floats of 4 bits
 
   bool quantized() const { return scale_bytes > 0; }
   bool has_steps() const { return scale_bytes == 1; }

@@ -51,7 +51,9 @@ PanelFormat format_for(const Backend& backend, const Tensor& tensor, const Use& 
 void plan_runs(const Backend& backend, const MatrixPiece& all, const Use& use,
                std::uint32_t first_row, std::vector<Run>& runs) {
   const Tensor& tensor = *all.part.tensor;
-  const PanelFormat format = format_for(backend, tensor, use);
+  PanelFormat format = format_for(backend, tensor, use);
+  const bool factor = all.part.factor != 1.0f || (all.up && all.up->factor != 1.0f);
+  if (format.floats && factor) format = format_of(tensor.type);  // its halves take no factor
   const std::uint64_t bytes =
       backend.panel_bytes(format, static_cast<std::uint32_t>(tensor.shape[0]));
   const std::uint64_t most_bytes = backend.target().device->info().max_allocation_bytes;
@@ -127,18 +129,6 @@ bool paired(const Backend& backend, std::span<const PanelSource> parts, std::uin
          backend.pairs_gate(backend.stored_format(type, columns, false), columns);
 }
 
-// Puts the rows of a pair in turns.
-std::vector<float> in_turns(std::span<const float> rows) {
-  constexpr std::size_t turn = panel_rows / 2;
-  std::vector<float> out(rows.size());
-  for (std::size_t i = 0; i < rows.size() / 2; ++i) {
-    const std::size_t at = i / turn * panel_rows + i % turn;
-    out[at] = rows[i];
-    out[at + turn] = rows[rows.size() / 2 + i];
-  }
-  return out;
-}
-
 Result<Projection> load(const Backend& backend, const GgufFile& file,
                         std::span<const MatrixPart> parts, std::uint32_t columns, bool may_pair,
                         WeightUploads& uploads) {
@@ -196,6 +186,17 @@ Result<Projection> load(const Backend& backend, const GgufFile& file,
 }
 
 }  // namespace
+
+std::vector<float> in_turns(std::span<const float> rows) {
+  constexpr std::size_t turn = panel_rows / 2;
+  std::vector<float> out(rows.size());
+  for (std::size_t i = 0; i < rows.size() / 2; ++i) {
+    const std::size_t at = i / turn * panel_rows + i % turn;
+    out[at] = rows[i];
+    out[at + turn] = rows[rows.size() / 2 + i];
+  }
+  return out;
+}
 
 Result<Projection> load_projection(const Backend& backend, const GgufFile& file,
                                    std::span<const MatrixPart> parts, std::uint32_t columns,

@@ -74,6 +74,9 @@ Result<Projection> load_gate_up(const Backend& backend, const GgufFile& file,
                                 std::span<const MatrixPart> parts, std::uint32_t columns,
                                 WeightUploads& uploads);
 
+// Puts numbers of a gate's rows and of an up's, one after the other, in the turns of their panels.
+std::vector<float> in_turns(std::span<const float> rows);
+
 // Loads a vector as fp32, zero-padded to `padded` entries.
 Result<Buffer> load_vector(Device& device, const GgufFile& file, const std::string& name,
                            std::uint32_t size, std::uint32_t padded);

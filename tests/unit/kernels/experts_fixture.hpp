@@ -244,6 +244,9 @@ class ExpertsLayer {
     for (std::size_t i = 0; i < elements / engine::traits_of(type).block_elements; ++i) {
       if (type == TensorType::f32) {
         append_value(out.bytes, random_.uniform(-0.5f, 0.5f));
+      } else if (type == TensorType::bf16) {
+        const auto value = std::bit_cast<std::uint32_t>(random_.uniform(-0.1f, 0.1f));
+        append_value(out.bytes, static_cast<std::uint16_t>(value >> 16));
       } else {
         append_random_block(out.bytes, type, random_, [&](std::uint32_t half) {
           // Scales around 0.01, minimums around -0.08.

@@ -13,6 +13,7 @@
 #include "engine/core/device/completed_text.hpp"
 #include "engine/core/device/source_text.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "engine/core/model/backend/nvidia/expert_shapes.hpp"
 #include "engine/core/model/backend/panel_layout.hpp"
 #include "engine/core/model/forms.hpp"
 #include "engine/core/model/kv_program.hpp"
@@ -188,6 +189,65 @@ TEST(NvidiaSource, MarksTheInstructionsOfFourWarps) {
       EXPECT_NE(text.find(instruction), text.npos) << text.substr(0, 2000);
       EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
     }
+  }
+}
+
+// The products of experts as nvidia_experts.cpp cuts them, in formats as they are stored.
+TEST(NvidiaSource, ExpertsCompileToInstructionsOfOneAndOfFourWarps) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  const PanelFormat floats{
+      .codes = Codes::bits4, .scale_bytes = 2, .scale_block = 32, .floats = true};
+  for (const PanelFormat& format : {floats, format_of(TensorType::q4_k)}) {
+    for (const ExpertShape& shape : expert_shapes()) {
+      const std::uint32_t columns = shape.columns();
+      SCOPED_TRACE((format.floats ? "MXFP4, " : "Q4_K, ") + std::to_string(columns) +
+                   (shape.wide ? " columns, four warps" : " columns, one warp"));
+      const PanelLayout layout{format, 768, true};
+      ProgramSpec spec{.name = "experts",
+                       .sources = {shape.wide ? "matmul/half_wgmma.cl" : "matmul/half_nvidia.cl"},
+                       .defines = layout.defines()};
+      std::vector<std::pair<std::string, std::uint64_t>> defines{
+          {"X_STRIDE", code_stride(layout.columns, CodeForm::halves)},
+          {"MATRIX_UNIT", 1},
+          {"STAGE_BLOCKS", shape.wide ? 2 : shape.warp.stage_blocks},
+          {"STAGES", 4},
+          {"RAGGED", 1},
+          {"EXPERTS", 128},
+          {"GATE", 2},
+          {"ROW_ITEMS", 32}};
+      if (shape.wide) {
+        defines.insert(defines.end(),
+                       {{"WARPGROUPS", shape.four.warpgroups}, {"TILE_COLUMNS", columns}});
+      } else {
+        defines.insert(defines.end(), {{"GROUP_WARPS", shape.warp.warps},
+                                       {"WARP_PANELS", shape.warp.panels},
+                                       {"WARP_TILES", shape.warp.tiles}});
+      }
+      for (const auto& [name, value] : defines) spec.defines.push_back(define(name, value));
+      const std::string text = compile(spec, shape.wide ? "sm_90" : "sm_80", "experts_matmul");
+      const std::string instruction =
+          shape.wide ? "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16"
+                     : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+      EXPECT_NE(text.find(instruction), text.npos) << text.substr(0, 2000);
+      EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
+    }
+  }
+}
+
+// A router's sums stay in registers, and its copies are the device's own.
+TEST(NvidiaSource, ProductsOfFloatsKeepTheirSumsInRegisters) {
+  if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
+  for (const std::uint64_t each : {1u, 4u}) {
+    const PanelLayout layout{format_of(TensorType::f32), 2880, true};
+    ProgramSpec spec{
+        .name = "floats", .sources = {"matmul/exact_nvidia.cl"}, .defines = layout.defines()};
+    for (const auto& [name, value] : std::vector<std::pair<std::string, std::uint64_t>>{
+             {"MATRIX_UNIT", 1}, {"COLUMNS_EACH", each}, {"ROW_ITEMS", 32}}) {
+      spec.defines.push_back(define(name, value));
+    }
+    const std::string text = compile(spec, "sm_80");
+    EXPECT_NE(text.find("cp.async.cg.shared.global"), text.npos) << text.substr(0, 2000);
+    EXPECT_EQ(text.find(".local"), text.npos) << "an array left the registers";
   }
 }
 

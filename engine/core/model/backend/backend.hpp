@@ -144,7 +144,8 @@ class Backend {
   }
   // The format in which matrices of a type and so many columns are stored whose only use is
   // products of Target::math: another one than the type's own if such products read its values no
-  // better. `logits`: the products are logits, which math int8 does not make of bytes.
+  // better. `logits`: the products are logits, which math int8 does not make of bytes. Scales of
+  // another format that takes no factor have none: such matrices keep the type's own.
   virtual PanelFormat stored_format(TensorType type, std::uint32_t /*columns*/,
                                     bool /*logits*/) const {
     return format_of(type);

@@ -7,7 +7,7 @@
 
 namespace millrace::engine {
 
-// All but the last are of the cpu family.
+// All but the last two are of the cpu family.
 struct KernelVariant {
   std::uint32_t sums = 0;         // vectors of 16 sums kept in registers; 0: the tuned number
   bool half_by_integers = false;  // converts halves without the processor's instruction
@@ -17,6 +17,8 @@ struct KernelVariant {
   // The shape of products by instructions of four warps (nvidia/wide_products.cpp), counted from 1;
   // 0: by the sizes.
   std::uint32_t wide_shape = 0;
+  // The same of products of experts (nvidia/expert_shapes.cpp).
+  std::uint32_t expert_shape = 0;
 };
 
 }  // namespace millrace::engine

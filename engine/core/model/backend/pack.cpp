@@ -219,6 +219,10 @@ class PanelPacker {
         put_scales<half_bytes>(to, 0, traits_.halves, from + traits_.halves_at, lane);
       } else if (traits_.scales == ScaleForm::steps) {
         put_groups<1>(to, &block.steps[group], &block.minimum_steps[group], lane);
+      } else if (format_.floats) {
+        // Levels are twice the floats, and a half is eight times the scale of floats.
+        const std::uint16_t half = float_to_half(block.scales[group] * 16);
+        put_groups<half_bytes>(to, &half, nullptr, lane);
       } else {
         put_groups<sizeof(float)>(to, &block.scales[group], &block.minimums[group], lane);
       }

@@ -56,14 +56,16 @@ std::uint32_t PanelLayout::word_at(std::uint32_t i, std::uint32_t row) const {
 }
 
 std::vector<std::string> PanelLayout::defines() const {
-  return {define("CODES", static_cast<std::uint64_t>(format.codes)),
-          define("OFFSET", format.offset),
-          define("AFFINE", format.affine ? 1 : 0),
-          define("CODE_LEVELS", format.levels ? 1 : 0),
-          define("SCALE_SIZE", format.scale_bytes),
-          define("SCALE_BLOCK", format.scale_block),
-          define("LANES", lanes ? 1 : 0),
-          define("K", k())};
+  std::vector<std::string> out{define("CODES", static_cast<std::uint64_t>(format.codes)),
+                               define("OFFSET", format.offset),
+                               define("AFFINE", format.affine ? 1 : 0),
+                               define("CODE_LEVELS", format.levels ? 1 : 0),
+                               define("SCALE_SIZE", format.scale_bytes),
+                               define("SCALE_BLOCK", format.scale_block),
+                               define("LANES", lanes ? 1 : 0),
+                               define("K", k())};
+  if (format.floats) out.push_back(define("CODE_FLOATS", 1));
+  return out;
 }
 
 }  // namespace millrace::engine

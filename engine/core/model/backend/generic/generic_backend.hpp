@@ -48,9 +48,11 @@ class GenericBackend : public Backend {
   Kernel& attention_kernel(const KvPages& kv) {
     return kv_kernels_.at({kv.codecs, kv.kind}).attend;
   }
-  // A part of a matrix that reads codes, for families that multiply them in another way.
+  // A part of a matrix that reads codes, or rows, for families that multiply them in another way.
   virtual Status prepare_codes(const PanelLayout& layout);
   virtual Status project_codes(const ProductCall& call, const WeightRun& run);
+  virtual Status prepare_rows(const PanelLayout& layout);
+  virtual Status project_rows(const ProductCall& call, const WeightRun& run);
 
  private:
   // Format, padded K, and whether it reads codes.

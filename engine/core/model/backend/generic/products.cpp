@@ -28,7 +28,7 @@ Grid generic_product_grid(std::uint32_t panels, std::uint32_t columns) {
 Status GenericBackend::prepare_product(const Projection& matrix, MathMode math) {
   for (const WeightRun& run : matrix.runs) {
     const PanelLayout layout = layout_of(run.format, matrix.columns);
-    MILLRACE_TRY(inputs_of(run.format, matrix.columns, math).rows ? prepare(layout, false)
+    MILLRACE_TRY(inputs_of(run.format, matrix.columns, math).rows ? prepare_rows(layout)
                                                                   : prepare_codes(layout));
   }
   return {};
@@ -42,25 +42,29 @@ Status GenericBackend::prepare(const PanelLayout& layout, bool codes) {
   return {};
 }
 
+Status GenericBackend::prepare_rows(const PanelLayout& layout) {
+  return prepare(layout, false);
+}
+
 Status GenericBackend::prepare_codes(const PanelLayout& layout) {
   return prepare(layout, true);
 }
 
 Status GenericBackend::project(const ProductCall& call, MathMode math) {
-  const Projection& matrix = call.matrix;
-  const std::uint32_t mode = product_mode(call.accumulate, matrix.bias);
-  const std::uint32_t k = round_up(matrix.columns, block_columns);
-  for (const WeightRun& run : matrix.runs) {
-    if (!inputs_of(run.format, matrix.columns, math).rows) {
-      MILLRACE_TRY(project_codes(call, run));
-      continue;
-    }
-    MILLRACE_TRY(device_->launch(
-        products_.at({run.format, k, false}), generic_product_grid(run.panels, call.columns),
-        {run.buffer, call.x.rows, call.out, matrix.bias, run.panels, call.columns,
-         input_stride(matrix.columns), call.out_stride, run.first_row, mode}));
+  for (const WeightRun& run : call.matrix.runs) {
+    const bool rows = inputs_of(run.format, call.matrix.columns, math).rows;
+    MILLRACE_TRY(rows ? project_rows(call, run) : project_codes(call, run));
   }
   return {};
+}
+
+Status GenericBackend::project_rows(const ProductCall& call, const WeightRun& run) {
+  const Projection& matrix = call.matrix;
+  return device_->launch(products_.at({run.format, round_up(matrix.columns, block_columns), false}),
+                         generic_product_grid(run.panels, call.columns),
+                         {run.buffer, call.x.rows, call.out, matrix.bias, run.panels, call.columns,
+                          input_stride(matrix.columns), call.out_stride, run.first_row,
+                          product_mode(call.accumulate, matrix.bias)});
 }
 
 Status GenericBackend::project_codes(const ProductCall& call, const WeightRun& run) {

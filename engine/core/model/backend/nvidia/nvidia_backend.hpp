@@ -30,6 +30,9 @@ struct WarpShape {
   auto operator<=>(const WarpShape&) const = default;
 };
 
+// The program of half_nvidia.cl for a shape.
+ProgramSpec warp_program(const Target& target, const PanelLayout& layout, const WarpShape& shape);
+
 class NvidiaBackend final : public GenericBackend {
  public:
   explicit NvidiaBackend(Target of)
@@ -42,12 +45,13 @@ class NvidiaBackend final : public GenericBackend {
   // Codes, which are halves, for all matrices but those of floats, or of columns that do not fill
   // whole blocks; bytes for those of bytes.
   Forms inputs_of(const PanelFormat& format, std::uint32_t columns, MathMode math) const override;
-  // BF16 as the halves that are multiplied; in math int8 bytes, of all types and columns that
-  // products of codes take, but for logits.
+  // BF16 as the halves that are multiplied, MXFP4 as floats of 4 bits; in math int8 bytes, of all
+  // types and columns that products of codes take, but for logits.
   PanelFormat stored_format(TensorType type, std::uint32_t columns, bool logits) const override;
   // Gate and up in turns, of all types but floats.
   bool pairs_gate(const PanelFormat& format, std::uint32_t columns) const override;
   Result<Forms> gated(const GatedCall& call) override;
+  std::unique_ptr<ExpertProducts> experts(const ExpertsSpec& spec, Gate gate) override;
   Status to_bytes(const BytesCall& call) override { return byte_rows_.run(call); }
   // Where products round, in a kernel of its own.
   Status prepare_norm() override;
@@ -72,6 +76,9 @@ class NvidiaBackend final : public GenericBackend {
   std::uint32_t store_items(const KvPages& kv) const override;
   Status prepare_codes(const PanelLayout& layout) override;
   Status project_codes(const ProductCall& call, const WeightRun& run) override;
+  // Of matrices of floats, in a kernel of its own.
+  Status prepare_rows(const PanelLayout& layout) override;
+  Status project_rows(const ProductCall& call, const WeightRun& run) override;
 
  private:
   static Target with_halves(Target target);
@@ -103,6 +110,8 @@ class NvidiaBackend final : public GenericBackend {
                       const AttentionOutput& out, const ItemList& units);
 
   std::map<UnitKey, Kernel> unit_products_;
+  // Products of floats, by padded K, for few and for many columns.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Kernel> float_products_;
   WideProducts wide_;
   ByteRows byte_rows_;
   Int8Products int8_;

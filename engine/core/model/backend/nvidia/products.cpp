@@ -78,8 +78,11 @@ PanelFormat NvidiaBackend::stored_format(TensorType type, std::uint32_t columns,
   if (int8 && columns % block_columns == 0 && columns <= INT8_MOST_COLUMNS) {
     return {.codes = Codes::bytes};
   }
-  const bool halves = rounds(target().math) && type == TensorType::bf16;
-  return format_of(halves ? TensorType::f16 : type);
+  if (!rounds(target().math)) return format_of(type);
+  if (type == TensorType::mxfp4) {
+    return {.codes = Codes::bits4, .scale_bytes = 2, .scale_block = 32, .floats = true};
+  }
+  return format_of(type == TensorType::bf16 ? TensorType::f16 : type);
 }
 
 bool NvidiaBackend::suits(const WarpShape& shape, const PanelFormat& format) const {
@@ -100,23 +103,28 @@ const WarpShape& NvidiaBackend::shape_for(const PanelFormat& format, std::uint32
   return shapes.back();
 }
 
-Status NvidiaBackend::prepare(const PanelLayout& layout, const WarpShape& shape) {
-  Kernel& kernel = unit_products_[{layout.format, layout.k(), shape}];
-  if (kernel) return {};
+ProgramSpec warp_program(const Target& target, const PanelLayout& layout, const WarpShape& shape) {
   ProgramSpec program{
       .name = "half_matmul", .sources = {"matmul/half_nvidia.cl"}, .defines = layout.defines()};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
-  add("X_STRIDE", target().code_stride(layout.columns));
-  add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
+  add("X_STRIDE", target.code_stride(layout.columns));
+  add("MATRIX_UNIT", target.device->info().has_matrix_unit() ? 1 : 0);
   add("GROUP_WARPS", shape.warps);
   add("WARP_PANELS", shape.panels);
   add("WARP_TILES", shape.tiles);
   add("STAGE_BLOCKS", shape.stage_blocks);
   add("STAGES", shape.stages);
-  program.defines.push_back(target().gate_define());
-  MILLRACE_ASSIGN(const Program built, target().device->build(program));
+  program.defines.push_back(target.gate_define());
+  return program;
+}
+
+Status NvidiaBackend::prepare(const PanelLayout& layout, const WarpShape& shape) {
+  Kernel& kernel = unit_products_[{layout.format, layout.k(), shape}];
+  if (kernel) return {};
+  MILLRACE_ASSIGN(const Program built,
+                  target().device->build(warp_program(target(), layout, shape)));
   MILLRACE_ASSIGN(kernel, target().device->kernel(built, "matmul"));
   return {};
 }

@@ -61,9 +61,9 @@ std::uint32_t tiles(const WideShape& shape, std::uint32_t panels, std::uint32_t 
 
 // The local memory of a group.
 std::uint32_t wide_local_bytes(const PanelLayout& layout, const WideShape& shape,
-                               std::uint32_t stages) {
+                               std::uint32_t stages, bool rows) {
   const PanelFormat& format = layout.format;
-  if (by_rows(format)) {
+  if (rows) {
     const std::uint32_t slots =
         layout.bytes() ? ROWS_WGMMA_SLOTS(INT8_GROUPS(layout.columns), stages) : 0;
     return ROWS_WGMMA_BYTES(stages, shape.columns, shape.warpgroups) +
@@ -78,10 +78,10 @@ std::uint32_t wide_local_bytes(const PanelLayout& layout, const WideShape& shape
 }
 
 // The stages that fit the local memory of a multiprocessor; at least 3 are needed.
-std::uint32_t stages(const PanelLayout& layout, const WideShape& shape) {
+std::uint32_t stages(const PanelLayout& layout, const WideShape& shape, bool rows) {
   constexpr std::uint32_t most_bytes = 226 * 1024, most = 8;
   std::uint32_t out = most;
-  while (out > 3 && wide_local_bytes(layout, shape, out) > most_bytes / shape.groups) --out;
+  while (out > 3 && wide_local_bytes(layout, shape, out, rows) > most_bytes / shape.groups) --out;
   return out;
 }
 
@@ -110,9 +110,7 @@ Status WideProducts::prepare(const PanelLayout& layout) {
     const Status done = build(layout, shape);
     if (done) continue;
     if (done.error().code != Code::kernel_build) return done;
-    log_warn("products of many columns run by instructions of one warp, which is slower",
-             done.error());
-    why_not_ = "the driver's compiler gave a text that was not foreseen";
+    give_up(done.error());
     for (const WideShape& each : shapes_for(layout.format))
       kernels_.erase({layout.format, layout.k(), each});
     return {};
@@ -120,31 +118,41 @@ Status WideProducts::prepare(const PanelLayout& layout) {
   return {};
 }
 
-Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
-  Kernel& kernel = kernels_[{layout.format, layout.k(), shape}];
-  if (kernel) return {};
-  Device& device = *target_->device;
-  ProgramSpec program{
-      .name = "wide_matmul",
-      .sources = {by_rows(layout.format) ? "matmul/rows_wgmma.cl" : "matmul/half_wgmma.cl"},
-      .defines = layout.defines(),
-      .completed = true};
+void WideProducts::give_up(const Error& error) {
+  log_warn("products of many columns run by instructions of one warp, which is slower", error);
+  why_not_ = "the driver's compiler gave a text that was not foreseen";
+}
+
+ProgramSpec wide_program(const Target& target, const PanelLayout& layout, const WideShape& shape,
+                         bool rows) {
+  ProgramSpec program{.name = "wide_matmul",
+                      .sources = {rows ? "matmul/rows_wgmma.cl" : "matmul/half_wgmma.cl"},
+                      .defines = layout.defines(),
+                      .completed = true};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
   add("X_STRIDE", layout.bytes() ? code_stride(layout.columns, CodeForm::bytes)
-                                 : target_->code_stride(layout.columns));
+                                 : target.code_stride(layout.columns));
   add("MATRIX_UNIT", 1);
   add("WARPGROUPS", shape.warpgroups);
   add("TILE_COLUMNS", shape.columns);
-  if (by_rows(layout.format)) {
+  if (rows) {
     add("COPIERS", shape.copiers);
   } else {
     add("STAGE_BLOCKS", wide_stage_blocks);
   }
-  add("STAGES", stages(layout, shape));
-  program.defines.push_back(target_->gate_define());
-  MILLRACE_ASSIGN(const Program built, device.build(program));
+  add("STAGES", stages(layout, shape, rows));
+  program.defines.push_back(target.gate_define());
+  return program;
+}
+
+Status WideProducts::build(const PanelLayout& layout, const WideShape& shape) {
+  Kernel& kernel = kernels_[{layout.format, layout.k(), shape}];
+  if (kernel) return {};
+  Device& device = *target_->device;
+  MILLRACE_ASSIGN(const Program built,
+                  device.build(wide_program(*target_, layout, shape, by_rows(layout.format))));
   MILLRACE_ASSIGN(kernel, device.kernel(built, "matmul"));
   return {};
 }

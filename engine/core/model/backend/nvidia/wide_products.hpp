@@ -27,6 +27,10 @@ struct WideShape {
   auto operator<=>(const WideShape&) const = default;
 };
 
+// The program of half_wgmma.cl for a shape, or with `rows` that of rows_wgmma.cl.
+ProgramSpec wide_program(const Target& target, const PanelLayout& layout, const WideShape& shape,
+                         bool rows);
+
 class WideProducts {
  public:
   explicit WideProducts(const Target& target);
@@ -38,6 +42,8 @@ class WideProducts {
   // Why they do not serve: the device lacks the instructions, or its driver gives another text than
   // was foreseen, which prepare() finds out. Empty if they do.
   const std::string& why_not() const { return why_not_; }
+  // Says so in the log, too, when the driver's text does not build.
+  void give_up(const Error& error);
 
   // Compiles the programs of a format, if they serve.
   Status prepare(const PanelLayout& layout);
