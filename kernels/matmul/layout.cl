@@ -54,9 +54,10 @@
 //   and an add do; so are products of a char and a half.
 //
 // Defines: CODES 0 (F32), 1 (F16), 3 (BF16), 2, 4, 5, 6, 8 or 9 (bytes); OFFSET; AFFINE;
-// CODE_LEVELS; CODE_FLOATS; SCALE_SIZE, 0 without codes; SCALE_BLOCK; LANES; K, the padded number of columns. A
-// program that multiplies matrices of several formats or depths gives them to each part that
-// multiplies (integer_tiles.cl), with PRODUCT to number the parts: MR_N(mr_pairs) is mr_pairs_0.
+// CODE_LEVELS; CODE_FLOATS; SCALE_SIZE, 0 without codes; SCALE_BLOCK; LANES; K, the padded number
+// of columns. A program that multiplies matrices of several formats or depths gives them to each
+// part that multiplies (integer_tiles.cl), with PRODUCT to number the parts: MR_N(mr_pairs) is
+// mr_pairs_0.
 #include "common/prelude.cl"
 #include "quantize/code_block.h"
 // After code_block.h.

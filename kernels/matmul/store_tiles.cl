@@ -15,6 +15,10 @@
 #include "matmul/mode.h"
 #include "quantize/code_block.h"
 
+#ifndef RAGGED
+#define RAGGED 0
+#endif
+
 // Tiles whose old outputs are read before the first is written, so that a work-item waits for
 // memory once for all of them.
 #define TILES_AT_ONCE 4
@@ -102,7 +106,7 @@ MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int begin, int tiles, __glo
                                     const float* bias, uint channel, uint column, uint columns,
                                     uint out_stride, uint mode MR_SCALES_PARAMETER) {
   // Of the lane's two columns of the first tile; those of the others stand in the same panel of
-  // rows, eight rows of eight vectors further each.
+  // rows, eight rows of eight vectors further each, but for tiles of experts, which begin anywhere.
   __global ushort* codes[2];
   MR_EACH(i, 2) {
     codes[i] = (__global ushort*)out + channel % 8 +
@@ -125,7 +129,12 @@ MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int begin, int tiles, __glo
       const uint at = column + 8 * n + i;
       if (at < columns) {
         if ((mode & MODE_CODES) != 0) {
+#if RAGGED
+          const size_t vector = H_VECTOR_AT((size_t)at, channel / 8, out_stride / 4);
+          ((__global ushort*)out)[vector * 8 + channel % 8] = (ushort)(halves >> (16 * i));
+#else
           codes[i][n * (8 * 8 * 8)] = (ushort)(halves >> (16 * i));
+#endif
         } else {
           rows[(size_t)at * out_stride] = value[i];
         }
