@@ -1,0 +1,40 @@
+"""The examples in the docstrings run, and what is generated fits the schemas."""
+import asyncio
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import millrace
+import pytest
+from conftest import ROOT
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+MODULES = ["millrace", *sorted(f"millrace.{m.name}" for m in pkgutil.iter_modules(millrace.__path__)
+                               if not m.name.startswith("__"))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_run(name, request, tmp_path):
+    module = importlib.import_module(name)
+    tests = [test for test in doctest.DocTestFinder().find(module) if test.examples]
+    if not tests:
+        return
+    client = request.getfixturevalue("client")
+    for test in tests:
+        test.globs.update(millrace=millrace, client=client, asyncio=asyncio, folder=tmp_path)
+        told = []
+        doctest.DocTestRunner(optionflags=FLAGS).run(test, out=told.append)
+        assert not told, "".join(told)
+
+
+def test_the_examples_are_found():
+    found = {test.name for name in MODULES
+             for test in doctest.DocTestFinder().find(importlib.import_module(name))
+             if test.examples}
+    assert {"millrace", "millrace.client.Client.map", "millrace.aio.AsyncClient"} <= found
+
+
+def test_the_generated_tables_fit_the_schemas():
+    subprocess.run([sys.executable, ROOT / "client/python/tools/generate.py", "--check"], check=True)
