@@ -1,95 +1,36 @@
-"""A broker and a stub engine at the default endpoint of a runtime folder, and the package."""
-import os
 import pathlib
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 
 import pytest
-from patience import PATIENCE_S
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-sys.path.insert(0, str(ROOT / "client" / "python" / "src"))
-BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")).resolve() / "bin"
+from client_place import PACKAGE, Place, until  # noqa: E402
 
-
-class Place:
-    """A broker whose sockets are in `runtime`/millrace; restarts keep the ledger."""
-
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
-        self.runtime = tempfile.mkdtemp(prefix="mr-")  # pytest's folders are too long for sockets
-        self.env = {**os.environ, "XDG_RUNTIME_DIR": self.runtime,
-                    "PYTHONPATH": str(ROOT / "client" / "python" / "src")}
-        self.clients = f"ipc://{self.runtime}/millrace/clients"
-        self.broker = None
-        self.processes = []
-
-    def start_broker(self, *options):
-        log = open(self.folder / "broker.log", "ab")
-        self.broker = subprocess.Popen(
-            [BIN / "millrace-broker", "--ledger", self.folder / "ledger", *options], env=self.env,
-            stdout=subprocess.PIPE, stderr=log, text=True)
-        self.processes.append(self.broker)
-        if "ready\n" not in iter(self.broker.stdout.readline, ""):
-            raise AssertionError((self.folder / "broker.log").read_text())
-
-    def start_engine(self, *options):
-        engine = subprocess.Popen([BIN / "stub_engine", *options], env=self.env,
-                                  stderr=open(self.folder / "engine.log", "ab"))
-        self.processes.append(engine)
-        return engine
-
-    def kill_broker(self):
-        self.broker.kill()
-        self.broker.wait()
-
-    def python(self, *words, **options):
-        """Starts a program with the package."""
-        process = subprocess.Popen([sys.executable, *map(str, words)], env=self.env, text=True,
-                                   stdout=subprocess.PIPE, **options)
-        self.processes.append(process)
-        return process
-
-    def close(self):
-        for process in reversed(self.processes):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(PATIENCE_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-        shutil.rmtree(self.runtime, ignore_errors=True)
+sys.path.insert(0, str(PACKAGE))
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A broker with a stub engine."""
+def bare_place(tmp_path, monkeypatch):
+    """A place in which nothing runs yet; its endpoint is the default one."""
     place = Place(tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", place.runtime)
-    for name in ("MILLRACE_KEY", "MILLRACE_BROKER"):
+    for name in ("MILLRACE_KEY", "MILLRACE_BROKER", "MILLRACE_PROGRAMS"):
         monkeypatch.delenv(name, raising=False)
-    place.start_broker()
-    place.start_engine()
     yield place
     place.close()
+
+
+@pytest.fixture
+def place(bare_place):
+    """A broker with a stub engine."""
+    bare_place.start_broker()
+    bare_place.start_engine()
+    return bare_place
 
 
 @pytest.fixture
 def client(place):
     import millrace
     with millrace.Client() as client:
-        wait_for_engine(client)
+        until(lambda: client.status().engines, "engine")
         yield client
-
-
-def wait_for_engine(client):
-    import time
-    until = time.monotonic() + PATIENCE_S
-    while not client.status().engines:
-        assert time.monotonic() < until, "no engine joined"
-        time.sleep(0.01)

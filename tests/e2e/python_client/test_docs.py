@@ -8,11 +8,11 @@ import sys
 
 import millrace
 import pytest
-from conftest import ROOT
+from client_place import BIN, ROOT
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
-MODULES = ["millrace", *sorted(f"millrace.{m.name}" for m in pkgutil.iter_modules(millrace.__path__)
-                               if not m.name.startswith("__"))]
+MODULES = ["millrace", *sorted(f"millrace.{module.name}"
+                               for module in pkgutil.iter_modules(millrace.__path__))]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -23,7 +23,8 @@ def test_the_examples_run(name, request, tmp_path):
         return
     client = request.getfixturevalue("client")
     for test in tests:
-        test.globs.update(millrace=millrace, client=client, asyncio=asyncio, folder=tmp_path)
+        test.globs.update(millrace=millrace, client=client, asyncio=asyncio, folder=tmp_path,
+                          programs=BIN)
         told = []
         doctest.DocTestRunner(optionflags=FLAGS).run(test, out=told.append)
         assert not told, "".join(told)

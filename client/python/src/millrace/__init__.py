@@ -21,9 +21,10 @@ from ._states import BatchState, EngineInfo, Status
 from ._submitter import Receipt
 from .aio import AsyncClient
 from .client import Client
+from .local import LocalClient, run
 from .output import Output
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "BatchState", "Choice", "Client", "EngineInfo", "Generation", "Job", "JobCounts",
-           "MillraceError", "Output", "Partial", "Position", "Receipt", "Result", "Status", "Summary",
-           "TokenLogprobs", "Usage", "error_of", "errors"]
+__all__ = ["AsyncClient", "BatchState", "Choice", "Client", "EngineInfo", "Generation", "Job",
+           "JobCounts", "LocalClient", "MillraceError", "Output", "Partial", "Position", "Receipt",
+           "Result", "Status", "Summary", "TokenLogprobs", "Usage", "error_of", "errors", "run"]

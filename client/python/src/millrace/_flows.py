@@ -67,13 +67,22 @@ def submit_one(link: Link, job: Mapping[str, Any]) -> Flow:
 
 
 def submit_each(link: Link, jobs: Any, fields: Mapping[str, Any]) -> Flow:
-    """Emits the receipts of the jobs as the broker acknowledges them."""
+    """Emits the receipts of the jobs, in order, as the broker acknowledges them."""
     submitter, source, index = Submitter(link), Source(jobs), 0
+    waiting: Dict[int, Receipt] = {}  # for answers to earlier jobs
+    emitted = 0
     while True:
         index, waits = yield from _feed(submitter, source, fields, index, PULLS_AT_ONCE)
-        receipts = submitter.take(waits)
+        answered = submitter.take(waits)
+        waiting.update((receipt.index, receipt) for receipt in answered)
+        receipts = []
+        while emitted in waiting:
+            receipts.append(waiting.pop(emitted))
+            emitted += 1
         if receipts:
             yield Emit(receipts)
+        elif answered:
+            continue
         elif source.ended and submitter.unanswered == 0:
             return index
         elif waits or not submitter.wants_more():

@@ -65,6 +65,7 @@ class Link:
         self._highs: Dict[str, int] = {}
         self._rings: List[Tuple[str, int, "Future[None]"]] = []
         self._watchers: Dict[str, Callable[[Mapping[str, Any]], None]] = {}
+        self._fatal: Optional[MillraceError] = None
         self._connected = False
         self._reason = ""
         self._away_since = time.monotonic()
@@ -129,6 +130,11 @@ class Link:
             self._wake_in.send(b"x")
         except OSError:
             pass  # it is awake, or has ended
+
+    def fail(self, error: MillraceError) -> None:
+        """Ends the session with an error, which all questions get from now on."""
+        self._fatal = error
+        self._wake()
 
     def close(self) -> None:
         if os.getpid() != self._pid:
@@ -209,8 +215,8 @@ class Link:
         happened = sockets.wait(self._timeout_ms())
         if happened.woken:
             self._take_inbox(sockets)
-        if happened.refused:
-            raise happened.refused
+        if happened.refused or self._fatal:
+            raise happened.refused or self._fatal or AssertionError()
         self._connected = self._connected or happened.connected
         for frame in happened.frames:
             self._take(sockets, *unpack(frame))

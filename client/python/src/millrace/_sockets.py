@@ -92,7 +92,9 @@ class Sockets:
 
     def wait(self, timeout_ms: int) -> Happened:
         ready = dict(self._poller.poll(timeout_ms))
-        connected, lost, refused = self._events() if self._monitor in ready else (False, False, None)
+        connected, lost, refused = False, False, None
+        if self._monitor in ready:
+            connected, lost, refused = self._events()
         return Happened(self._frames() if self._dealer in ready else [],
                         self._bells() if self._bell in ready else [], connected, lost,
                         self._wake in ready, refused)
