@@ -30,7 +30,8 @@ class Place:
     def start_broker(self, *options):
         log = open(self.folder / "broker.log", "ab")
         self.broker = subprocess.Popen(
-            [BIN / "millrace-broker", "--ledger", self.folder / "ledger", *options], env=self.env,
+            [BIN / "millrace-broker", "--ledger", self.folder / "ledger",
+             "--lease-ms", "3000", *options], env=self.env,
             stdout=subprocess.PIPE, stderr=log, text=True)
         self.processes.append(self.broker)
         if "ready\n" not in iter(self.broker.stdout.readline, ""):

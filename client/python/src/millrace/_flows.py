@@ -147,6 +147,13 @@ def read(link: Link, asked: Reading) -> Flow:
     elif asked.batch:
         first = yield from _batch_begins(link, asked)
     reader = Reader(link, asked.stream, first, epoch, asked.cursor, asked.skip_trimmed)
+    try:
+        yield from _read(link, asked, reader)
+    finally:
+        reader.close()
+
+
+def _read(link: Link, asked: Reading, reader: Reader) -> Flow:
     left = asked.limit if asked.limit is not None else -1
     while left != 0:
         reader.ask()

@@ -28,18 +28,31 @@ GREETING_MOST_S = 8.0
 ANSWER_S = 30.0  # a question this old means that the broker is away
 TICK_MS = 1_000
 FULL_TICK_MS = 20
+OPEN_QUESTIONS = 32  # with the broker at once; it takes twice as many of a session
 CAPABILITIES = ["not_found"]
 
 Answer = Tuple[str, Dict[str, Any]]  # kind and body
 
 
 class _Question:
-    __slots__ = ("frame", "answer", "asked", "sent")
+    __slots__ = ("kind", "frame", "answer", "asked", "sent", "not_before")
 
-    def __init__(self, frame: bytes, answer: "Future[Answer]") -> None:
-        self.frame, self.answer = frame, answer
+    def __init__(self, kind: str, frame: bytes, answer: "Future[Answer]") -> None:
+        self.kind, self.frame, self.answer = kind, frame, answer
         self.asked = time.monotonic()
         self.sent = 0.0  # 0: not on this connection yet
+        self.not_before = 0.0
+
+
+class _Ring(NamedTuple):
+    stream: str
+    past: int
+    rung: "Future[None]"
+
+
+class _Listen(NamedTuple):
+    stream: str
+    change: int  # of the number of those who listen
 
 
 class LinkOptions(NamedTuple):
@@ -59,11 +72,12 @@ class Link:
         self._closing = False
         self._failure: Optional[BaseException] = None
         self._lock = threading.Lock()  # guards what other threads hand over
-        self._inbox: Deque[Union[_Question, Tuple[str, int, "Future[None]"]]] = deque()
+        self._inbox: Deque[Union[_Question, _Ring, _Listen]] = deque()
         self._last_id = HELLO_ID
         self._questions: Dict[int, _Question] = {}
+        self._listeners: Dict[str, int] = {}  # by stream
         self._highs: Dict[str, int] = {}
-        self._rings: List[Tuple[str, int, "Future[None]"]] = []
+        self._rings: List[_Ring] = []
         self._watchers: Dict[str, Callable[[Mapping[str, Any]], None]] = {}
         self._fatal: Optional[MillraceError] = None
         self._connected = False
@@ -89,19 +103,26 @@ class Link:
         with self._lock:
             self._last_id += 1
             number = self._last_id
-            question = _Question(envelope(kind, number, packed), answer)
+            question = _Question(kind, envelope(kind, number, packed), answer)
             if not self._hand_over(question, answer):
                 return answer
             self._questions[number] = question
         self._wake()
         return answer
 
+    def listen(self, stream: str, change: int = 1) -> None:
+        """One more wants to be rung for the stream; with -1, one less."""
+        with self._lock:
+            if self._failure is None:
+                self._inbox.append(_Listen(stream, change))
+        self._wake()
+
     def ring(self, stream: str, past: int) -> "Future[None]":
         """Is done when the stream has a higher number than `past`, or may have one."""
         rung: "Future[None]" = Future()
         rung.set_running_or_notify_cancel()
         with self._lock:
-            handed = self._hand_over((stream, past, rung), rung)
+            handed = self._hand_over(_Ring(stream, past, rung), rung)
         if handed:
             self._wake()
         return rung
@@ -158,8 +179,8 @@ class Link:
         with self._lock:
             self._failure = failure
             waiting = [q.answer for q in self._questions.values()]
-            waiting += [item[2] for item in [*self._inbox, *self._rings]
-                        if not isinstance(item, _Question)]
+            waiting += [item.rung for item in [*self._inbox, *self._rings]
+                        if isinstance(item, _Ring)]
             self._questions.clear()
         for one in [*waiting, self.ready]:
             if not one.done():
@@ -221,7 +242,8 @@ class Link:
         for frame in happened.frames:
             self._take(sockets, *unpack(frame))
         for stream, high in happened.bells:
-            self._highs[stream] = high
+            if stream in self._listeners:
+                self._highs[stream] = high
         self._answer_rings()
         if happened.lost:
             self._lose(sockets, "the connection broke")
@@ -236,17 +258,27 @@ class Link:
             pass
         while self._inbox:
             item = self._inbox.popleft()
-            if not isinstance(item, _Question):
-                if item[0] not in self._highs:
-                    self._highs[item[0]] = 0
-                    sockets.subscribe(item[0])
+            if isinstance(item, _Ring):
                 self._rings.append(item)
+            elif isinstance(item, _Listen):
+                self._count(sockets, *item)
+
+    def _count(self, sockets: Sockets, stream: str, change: int) -> None:
+        before = self._listeners.get(stream, 0)
+        self._listeners[stream] = before + change
+        if before == 0:
+            sockets.subscribe(stream)
+        elif before + change == 0:
+            sockets.unsubscribe(stream)
+            del self._listeners[stream]
+            self._highs.pop(stream, None)
 
     def _answer_rings(self, all_of_them: bool = False) -> None:
         left = []
         for ring in self._rings:
-            if all_of_them or self._highs.get(ring[0], 0) > ring[1]:
-                ring[2].set_result(None)
+            heard = self._highs.get(ring.stream, 0) > ring.past
+            if heard or all_of_them or ring.stream not in self._listeners:
+                ring.rung.set_result(None)
             else:
                 left.append(ring)
         self._rings = left
@@ -273,7 +305,11 @@ class Link:
         question = self._questions.pop(number, None)
         if question is None:
             return  # a goodbye, or a second answer to a question that was repeated
-        if kind == "refused":
+        if kind == "refused" and error.retry_ms is not None and question.kind != "submit":
+            question.sent = 0.0  # for want of room; submits have pauses of their own
+            question.not_before = time.monotonic() + error.retry_ms / 1000
+            self._questions[number] = question
+        elif kind == "refused":
             question.answer.set_exception(error)
         else:
             question.answer.set_result((kind, body))
@@ -298,17 +334,23 @@ class Link:
         self._reason = ""
         if self.welcome.doorbell:
             sockets.connect_doorbell(self.welcome.doorbell, self.welcome.doorbell_prefix,
-                                     list(self._highs))
+                                     list(self._listeners))
         self._answer_rings(all_of_them=True)  # some may have been missed
         for stream in list(self._watchers):
             self.ask("watch", {"stream": stream})
 
     def _send_questions(self, sockets: Sockets) -> None:
-        for question in list(self._questions.values()):
-            if question.sent == 0.0:
+        questions = list(self._questions.values())
+        room = OPEN_QUESTIONS - sum(q.sent != 0.0 for q in questions)
+        now = time.monotonic()
+        for question in questions:
+            if room <= 0:
+                return
+            if question.sent == 0.0 and question.not_before <= now:
                 if not sockets.send(question.frame):
                     return
-                question.sent = time.monotonic()
+                question.sent = now
+                room -= 1
 
     def _check_patience(self, sockets: Sockets) -> None:
         now = time.monotonic()

@@ -1,7 +1,7 @@
 """Maps prompts to results: submits jobs, and reads their results from a stream of their own."""
-from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple
 from collections import deque
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
 
 from ._codes import NotFoundError, UsageError
 from ._error import MillraceError
@@ -127,12 +127,21 @@ class _Map:
 
 def map_jobs(link: Link, items: Any, options: MapOptions) -> Flow:
     """Submits jobs and emits their results. At most `window` jobs are open at once."""
-    submitter, source, lookups = Submitter(link), Source(items), _Lookups(link)
-    state, index = _Map(options, lookups), 0
     first = 1
     if options.named:
         first = yield from _after_last(link, options.stream)
     reader = Reader(link, options.stream, first, skip_trimmed=True)
+    try:
+        index = yield from _map_jobs(link, Source(items), options, reader)
+    finally:
+        reader.close()
+    if not options.named and index:
+        link.ask("remove", {"stream": options.stream})  # nobody else knows the stream
+
+
+def _map_jobs(link: Link, source: Source, options: MapOptions, reader: Reader) -> Flow:
+    submitter, lookups = Submitter(link), _Lookups(link)
+    state, index = _Map(options, lookups), 0
     while not (source.ended and state.open() == 0):
         index = yield from _add(submitter, source, state, index)
         waits = source.ended or bool(source.waiting) or state.full()
@@ -155,8 +164,7 @@ def map_jobs(link: Link, items: Any, options: MapOptions) -> Flow:
             pause = submitter.pause_s()
             yield Wait([*submitter.futures(), *source.waiting, *lookups.futures(),
                         *reader.futures()], POLL_S if pause is None else min(pause, POLL_S))
-    if not options.named and index:
-        link.ask("remove", {"stream": options.stream})  # nobody else knows the stream
+    return index
 
 
 def _add(submitter: Submitter, source: Source, state: _Map, index: int) -> Flow:

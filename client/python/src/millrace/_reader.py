@@ -48,6 +48,7 @@ class Reader:
         self._max_entries = max_entries
         self._fetch: "Optional[Future[Answer]]" = None
         self._ring: "Optional[Future[None]]" = None
+        self._listens = False
         self._due: float = 0.0
         self.caught_up = False
         self.high = 0
@@ -110,5 +111,13 @@ class Reader:
         if self._fetch is not None:
             return [self._fetch]
         if self._ring is None:
+            if not self._listens:
+                self._link.listen(self.stream)
+                self._listens = True
             self._ring = self._link.ring(self.stream, self.number - 1)
         return [self._ring]
+
+    def close(self) -> None:
+        if self._listens:
+            self._link.listen(self.stream, -1)
+            self._listens = False

@@ -13,7 +13,6 @@ SILENCE_MS = 15_000
 RECONNECT_MOST_MS = 1_000
 GOODBYE_MS = 200
 FRAMES_AT_ONCE = 256
-ZMTP_MECHANISM_MISMATCH = 0x11000001
 
 
 class Happened(NamedTuple):
@@ -81,6 +80,10 @@ class Sockets:
         if self._bell is not None:
             self._bell.setsockopt(zmq.SUBSCRIBE, (self._prefix + stream).encode())
 
+    def unsubscribe(self, stream: str) -> None:
+        if self._bell is not None:
+            self._bell.setsockopt(zmq.UNSUBSCRIBE, (self._prefix + stream).encode())
+
     def send(self, frame: bytes) -> bool:
         """False: the queue is full."""
         assert self._dealer is not None
@@ -141,7 +144,8 @@ class Sockets:
             return UnauthorizedError(
                 f"the broker at {self._endpoint} refused the key",
                 "ask its administrator to allow the key's public half (`millrace keys allow`)")
-        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == ZMTP_MECHANISM_MISMATCH:
+        mismatch = value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
+        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and mismatch:
             return UnauthorizedError(
                 f"the broker at {self._endpoint} and this side do not agree on keys: one uses them "
                 "and the other does not",

@@ -23,6 +23,7 @@ from .client import Client
 PROGRAMS = "MILLRACE_PROGRAMS"
 LOOK_S = 0.05
 STOP_S = 60.0
+LEASE_MS = 5_000  # how long the jobs of an engine that was killed wait for the next one
 
 
 def find_program(name: str, programs: Path | None = None) -> str:
@@ -166,7 +167,8 @@ def run(model: Path, *, folder: Path | None = None, programs: Path | None = None
     clients, engines = f"ipc://{sockets}/clients", f"ipc://{sockets}/engines"
     children = _Children({"logs": folder, "broker": [
         broker, "--ledger", os.path.join(folder, "ledger"), "--listen", clients,
-        "--listen-engines", engines, "--listen-doorbell", f"ipc://{sockets}/doorbell"],
+        "--listen-engines", engines, "--listen-doorbell", f"ipc://{sockets}/doorbell",
+        "--lease-ms", str(LEASE_MS)],
         "engine": [engine, "--model", os.fspath(model), "--broker", engines, "--die-with-parent",
                    *options_of(options)]})
     client = None
