@@ -38,4 +38,5 @@ def test_the_examples_are_found():
 
 
 def test_the_generated_tables_fit_the_schemas():
-    subprocess.run([sys.executable, ROOT / "client/python/tools/generate.py", "--check"], check=True)
+    program = ROOT / "client" / "python" / "tools" / "generate.py"
+    subprocess.run([sys.executable, program, "--check"], check=True)

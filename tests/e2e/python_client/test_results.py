@@ -121,7 +121,8 @@ def test_a_cursor_of_the_broker_moves_over_what_was_taken(client):
         if len(seen) == 3:
             break  # the third is not done with: it comes again
     assert [r.number for r in client.results("mine", cursor="c", limit=3)] == [3, 4, 5]
-    until(lambda: client.call("cursors_request", stream="mine")["cursors"][0]["number"] == 5, "move")
+    until(lambda: client.call("cursors_request", stream="mine")["cursors"][0]["number"] == 5,
+          "move of the cursor")
 
 
 def test_results_that_are_gone_and_other_ledgers_are_told(place, client):

@@ -10,7 +10,7 @@ a stub's answer
 `Client` blocks, `AsyncClient` is for asyncio, and `run` starts a broker and an engine for a
 notebook. `Output` keeps your output and your place in a stream together.
 """
-from . import errors
+from . import errors, tables
 from ._error import MillraceError, error_of
 from ._flows import Summary
 from ._job import Job
@@ -27,4 +27,5 @@ from .output import Output
 __version__ = "0.1.0"
 __all__ = ["AsyncClient", "BatchState", "Choice", "Client", "EngineInfo", "Generation", "Job",
            "JobCounts", "LocalClient", "MillraceError", "Output", "Partial", "Position", "Receipt",
-           "Result", "Status", "Summary", "TokenLogprobs", "Usage", "error_of", "errors", "run"]
+           "Result", "Status", "Summary", "TokenLogprobs", "Usage", "error_of", "errors", "run",
+           "tables"]

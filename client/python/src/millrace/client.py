@@ -4,7 +4,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping
 
-from . import _flows
+from . import _flows, tables
 from ._endpoint import Path
 from ._flow import finish, iterate
 from ._flows import Reading, Summary
@@ -174,6 +174,12 @@ class Client:
             yield from iterate(map_jobs(self._link, prompts, options))
         finally:
             bar.close()
+
+    def map_table(self, table: Any, prompt: str = "prompt", *, prefix: str = "",
+                  **options: Any) -> Any:
+        """A table of pandas, polars or `datasets` with the answers to its column `prompt` in new
+        columns `text`, `finish_reason` and `error`; `options` are those of `map`."""
+        return tables.map_table(self, table, prompt, prefix=prefix, **options)
 
     # Results
 

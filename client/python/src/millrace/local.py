@@ -138,9 +138,9 @@ def run(model: Path, *, folder: Path | None = None, programs: Path | None = None
         engine: Path | None = None, timeout_s: float = 600.0, **options: Any) -> LocalClient:
     """Starts a broker and an engine for this program, and gives a client of them.
 
-    `model` is a GGUF file or a model's folder. Options of the engine are given by name: `kv="k5v3"`,
-    `kv_memory="2GiB"`, `device="..."`; `devices="all"` starts an engine on each GPU. The engine
-    has `timeout_s` to load the model.
+    `model` is a GGUF file or a model's folder. Options of the engine are given by name:
+    `kv="k5v3"`, `kv_memory="2GiB"`, `device="..."`; `devices="all"` starts an engine on each GPU.
+    The engine has `timeout_s` to load the model.
 
     With a `folder` the ledger stays there: `run` on it again finds all jobs and results, and goes
     on with what had not ended. Without one everything is in a temporary folder and goes with the
