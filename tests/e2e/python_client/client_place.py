@@ -73,3 +73,11 @@ def until(ready, what):
         assert time.monotonic() < end, f"no {what}"
         time.sleep(0.01)
     return found
+
+
+def model_path():
+    path = os.environ.get("MILLRACE_MODEL")
+    if not path:
+        path = subprocess.run([ROOT / "ops" / "model"], check=True, text=True,
+                              capture_output=True).stdout.strip().splitlines()[-1]
+    return path

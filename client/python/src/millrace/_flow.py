@@ -7,7 +7,7 @@ and `aiterate` by awaiting.
 import asyncio
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any, AsyncIterator, Generator, Iterable, Iterator, List, Optional, Union
+from typing import Any, AsyncIterator, Generator, Iterable, List, Optional, Union
 
 END = object()  # a source has no more items
 
@@ -42,7 +42,7 @@ class Emit:
 Flow = Generator[Union[Wait, Pull, Emit], Any, Any]
 
 
-def iterate(flow: Flow) -> Iterator[Any]:
+def iterate(flow: Flow) -> Generator[Any, None, Any]:
     """Drives a flow in the calling thread, which blocks while the flow waits."""
     value: Any = None
     try:

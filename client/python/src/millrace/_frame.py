@@ -1,7 +1,7 @@
 """Packs and unpacks the frames of the protocol."""
 from typing import Any, Dict, Iterable, Mapping, Tuple
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 
 from ._codes import InvalidValueError, MalformedFrameError
 

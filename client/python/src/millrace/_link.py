@@ -178,11 +178,12 @@ class Link:
             failure = error
         with self._lock:
             self._failure = failure
-            waiting = [q.answer for q in self._questions.values()]
+            waiting: "List[Future[Any]]" = [q.answer for q in self._questions.values()]
             waiting += [item.rung for item in [*self._inbox, *self._rings]
                         if isinstance(item, _Ring)]
             self._questions.clear()
-        for one in [*waiting, self.ready]:
+        waiting.append(self.ready)
+        for one in waiting:
             if not one.done():
                 one.set_exception(failure)
         sockets.close(envelope("goodbye", 0, pack({})) if self._ready else None)

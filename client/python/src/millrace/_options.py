@@ -1,6 +1,6 @@
 """What a client is made from, and what its methods have in common."""
 import uuid
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Dict, Iterable, Optional, Union
 
 from ._codes import UsageError
 from ._endpoint import Path, check_endpoint, default_endpoint, key_for
@@ -8,6 +8,7 @@ from ._link import LinkOptions, program_name
 from ._mapping import MapOptions
 from ._progress import Progress
 from ._reader import Position
+from ._submitter import Receipt
 
 WINDOW = 10_000
 
@@ -33,7 +34,7 @@ def position_of(after: Any) -> Optional[Position]:
     return Position.parse(after) if isinstance(after, str) else after
 
 
-def names_of(jobs: Any, batch: str) -> dict:  # type: ignore[type-arg]
+def names_of(jobs: Any, batch: str) -> Dict[str, Any]:
     """The body of a message that names jobs, by id or receipt, or a batch."""
     if (jobs is None) == (not batch):
         raise UsageError("give either jobs or a batch", "jobs=[ID, ...] or batch=NAME")
@@ -43,4 +44,5 @@ def names_of(jobs: Any, batch: str) -> dict:  # type: ignore[type-arg]
     return {"jobs": [getattr(job, "job", job) for job in one_or_many]}
 
 
-Callback = Callable[[Any], Any]
+def id_of(job: Union[str, Receipt]) -> str:
+    return job if isinstance(job, str) else job.job

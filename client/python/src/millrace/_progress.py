@@ -37,7 +37,7 @@ class Progress:
 
 def _tqdm() -> Any:
     try:
-        from tqdm.auto import tqdm
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
     except ImportError:
         raise UsageError("progress=True needs tqdm, which is not installed",
                          "pip install tqdm, or leave progress out") from None

@@ -70,7 +70,7 @@ class Record:
         return [*super().__dir__(), *self._FIELDS]
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._map == other._map  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._map == other._map
 
     __hash__ = None  # type: ignore[assignment]
 

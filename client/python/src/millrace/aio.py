@@ -12,7 +12,7 @@ from ._flows import Reading, Summary
 from ._jobs import Prompt, job_of, merged
 from ._link import Link
 from ._mapping import map_jobs
-from ._options import WINDOW, link_options, map_options, names_of, position_of
+from ._options import WINDOW, id_of, link_options, map_options, names_of, position_of
 from ._progress import Progress
 from ._reader import Position
 from ._result import Result
@@ -105,7 +105,7 @@ class AsyncClient:
 
     async def wait(self, job: str | Receipt) -> Result:
         """As `Client.wait`."""
-        found: Result = await afinish(_flows.wait_for(self._link, getattr(job, "job", job)))
+        found: Result = await afinish(_flows.wait_for(self._link, id_of(job)))
         return found
 
     async def generate(self, job: Prompt | None = None, /, **fields: Unpack[Job]) -> Result:

@@ -11,7 +11,7 @@ from ._flows import Reading, Summary
 from ._jobs import Prompt, job_of, merged
 from ._link import Link
 from ._mapping import map_jobs
-from ._options import WINDOW, link_options, map_options, names_of, position_of
+from ._options import WINDOW, id_of, link_options, map_options, names_of, position_of
 from ._progress import Progress
 from ._reader import Position
 from ._result import Result
@@ -138,7 +138,7 @@ class Client:
 
     def wait(self, job: str | Receipt) -> Result:
         """The result of one job, as soon as it has ended."""
-        found: Result = finish(_flows.wait_for(self._link, getattr(job, "job", job)))
+        found: Result = finish(_flows.wait_for(self._link, id_of(job)))
         return found
 
     def generate(self, job: Prompt | None = None, /, **fields: Unpack[Job]) -> Result:

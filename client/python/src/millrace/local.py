@@ -11,8 +11,9 @@ import tempfile
 import threading
 import time
 import weakref
+from functools import partial
 from pathlib import Path as FilePath
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from ._codes import EngineFailedError, NotFoundError, TimedOutError
 from ._endpoint import Path
@@ -95,7 +96,7 @@ class _Children:
             self.process.wait()
 
 
-def _end(close: Any, children: _Children, pid: int, folders: List[str]) -> None:
+def _end(close: Callable[[], Any], children: _Children, pid: int, folders: List[str]) -> None:
     if os.getpid() != pid:
         return  # a fork of the program: they are not its own
     close()
@@ -114,8 +115,8 @@ class LocalClient(Client):
         self.folder = folder
         self._children = children
         self._finalizer.detach()
-        self._finalizer = weakref.finalize(self, _end, self._link.close, children, os.getpid(),
-                                           removed)
+        end = partial(_end, self._link.close, children, os.getpid(), removed)
+        self._finalizer = weakref.finalize(self, end)
         children.link = self._link
 
     def _wait_for_engine(self, timeout_s: float) -> None:
