@@ -1,5 +1,5 @@
-"""python from_the_schemas.py BROKER PROMPTS OUTPUT: a client made from schemas/ alone, which submits
-the lines of a file, follows their results, and goes on after a kill of itself or of the broker."""
+"""python from_the_schemas.py BROKER PROMPTS OUTPUT: a client made from schemas/ alone. It submits
+the lines of a file, follows their results, and goes on after kills of itself or of the broker."""
 import json, os, sys, time, msgpack, zmq  # noqa: E401
 
 broker, prompts, output = sys.argv[1:]

@@ -60,8 +60,8 @@ def test_pip_installs_it_into_a_bare_python(place, tmp_path):
     project = tmp_path / "python"  # pip builds beside the sources
     shutil.copytree(PROJECT, project)
     subprocess.run([home / "bin" / "pip", "install", "-q", project], check=True)
-    listed = subprocess.run([home / "bin" / "pip", "list", "--format=freeze"], check=True, text=True,
-                            capture_output=True).stdout
+    listed = subprocess.run([home / "bin" / "pip", "list", "--format=freeze"], check=True,
+                            text=True, capture_output=True).stdout
     names = {line.split("==")[0].split(" ")[0] for line in listed.splitlines()}
     assert names <= {"millrace", "msgpack", "pyzmq", "pip", "setuptools"}, names
     env = {**os.environ, "XDG_RUNTIME_DIR": place.runtime}
