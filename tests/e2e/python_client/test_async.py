@@ -1,9 +1,12 @@
 """The same for asyncio, also with asynchronous sources."""
 import asyncio
+from concurrent.futures import Future
 
 import millrace
 import pytest
 from millrace import errors
+from millrace._flow import Pull, Wait
+from millrace._flows import submit_each
 
 
 async def prompts(count, pause_s=0.0):
@@ -54,6 +57,27 @@ def test_results_come_while_the_source_is_slow(client):
             assert count == 5
 
     asyncio.run(main())
+
+
+def test_a_source_is_not_waited_for_while_the_broker_has_no_room():
+    """Once the item is there, such a wait would end at once, again and again."""
+    class Link:
+        welcome = millrace._states.Welcome({})
+        asked = []
+
+        def ask(self, kind, body):
+            self.asked.append(Future())
+            return self.asked[-1]
+
+    link, coming = Link(), Future()
+    flow = submit_each(link, prompts(2), {})
+    assert isinstance(flow.send(None), Pull)
+    assert isinstance(flow.send("p0"), Pull)
+    step = flow.send(coming)
+    assert isinstance(step, Wait) and set(step.futures) == {coming, *link.asked}
+    link.asked[0].set_exception(errors.OverloadedError("full", retry_ms=1000))
+    step = flow.send(None)
+    assert isinstance(step, Wait) and step.futures == [] and 0 < step.timeout_s <= 1
 
 
 def test_many_at_once_in_one_loop(client):

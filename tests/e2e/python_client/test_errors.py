@@ -41,8 +41,8 @@ def test_no_broker_and_one_that_is_silent_are_told_apart(bare_place):
     bare_place.start_broker()
     bare_place.broker.send_signal(19)  # SIGSTOP
     try:
-        with pytest.raises((errors.TimedOutError, errors.UnreachableError)):
-            millrace.Client(connect_timeout_s=0.3)
+        with pytest.raises(errors.TimedOutError, match="something listens"):
+            millrace.Client(connect_timeout_s=1.5)
     finally:
         bare_place.broker.send_signal(18)
     millrace.Client().close()

@@ -78,6 +78,7 @@ def test_an_output_is_cut_to_what_its_position_covers(client, tmp_path):
         assert out.position.number == 2 and path.read_text() == "1\n2\n"
         out.add("a")
         out.write(b"b\n", next(client.results("mine", after=out.position)))
+        out.add("of a fourth result, which never came")
     assert path.read_text() == "1\n2\nab\n"
 
 

@@ -83,6 +83,8 @@ def test_a_source_is_read_no_faster_than_the_broker_stores(place, client):
 class Broker:
     """Stands in for the link: refuses each message for want of room a few times."""
 
+    welcome = millrace._states.Welcome({})
+
     def __init__(self, refusals):
         self.refusals, self.jobs = refusals, []
 
@@ -115,6 +117,17 @@ def test_what_the_broker_has_no_room_for_is_sent_again(monkeypatch):
     assert [receipt.job for receipt in receipts] == [job["id"] for job in jobs]
     assert sorted(job["id"] for job in broker.jobs) == sorted(job["id"] for job in jobs)
     assert all(receipt.ok for receipt in receipts)
+
+
+def test_a_job_that_is_too_large_is_refused_alone(client):
+    receipts = list(client.submit_each(["a", "x" * (9 * 2 ** 20), "b"]))
+    assert [receipt.ok for receipt in receipts] == [True, False, True]
+    assert receipts[1].error.code == "too_large" and "job 1" in receipts[1].error.message
+    with pytest.raises(errors.TooLargeError, match="this cancel"):
+        client.cancel(["x" * 200] * 100_000)
+    for one in ("a text", {"prompt": "x"}):
+        with pytest.raises(errors.UsageError, match="one job, not many"):
+            client.submit_many(one)
 
 
 def test_a_fork_is_told_to_make_its_own_client(client, monkeypatch):

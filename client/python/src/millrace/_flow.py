@@ -7,7 +7,9 @@ and `aiterate` by awaiting.
 import asyncio
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any, AsyncIterator, Generator, Iterable, List, Optional, Union
+from typing import Any, AsyncIterator, Generator, Iterable, List, Mapping, Optional, Union
+
+from ._codes import UsageError
 
 END = object()  # a source has no more items
 
@@ -167,6 +169,9 @@ class Source:
     which means that the next item has yet to come and `waiting` tells when."""
 
     def __init__(self, items: Any) -> None:
+        if isinstance(items, (str, bytes, Mapping)):
+            raise UsageError(f"{type(items).__name__} is one job, not many",
+                             "give a list or another iterable of jobs")
         self._items = items.__aiter__() if hasattr(items, "__aiter__") else iter(items)
         self._coming: "Optional[Future[Any]]" = None
         self.ended = False

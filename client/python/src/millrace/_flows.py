@@ -86,7 +86,8 @@ def submit_each(link: Link, jobs: Any, fields: Mapping[str, Any]) -> Flow:
         elif source.ended and submitter.unanswered == 0:
             return index
         elif waits or not submitter.wants_more():
-            yield Wait([*submitter.futures(), *source.waiting], submitter.pause_s())
+            coming = source.waiting if submitter.wants_more() else []
+            yield Wait([*submitter.futures(), *coming], submitter.pause_s())
 
 
 def _feed(submitter: Submitter, source: Source, fields: Mapping[str, Any], index: int,

@@ -14,7 +14,8 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
-from ._codes import TimedOutError, UnexpectedMessageError, UnreachableError, UsageError
+from ._codes import (TimedOutError, TooLargeError, UnexpectedMessageError, UnreachableError,
+                     UsageError)
 from ._endpoint import Key
 from ._error import MillraceError, error_of
 from ._frame import VERSION, envelope, pack, unpack
@@ -29,6 +30,7 @@ ANSWER_S = 30.0  # a question this old means that the broker is away
 TICK_MS = 1_000
 FULL_TICK_MS = 20
 OPEN_QUESTIONS = 32  # with the broker at once; it takes twice as many of a session
+FRAME_BYTES = 16 * 1024 * 1024 - 1024  # of a client; a larger one closes the connection
 CAPABILITIES = ["not_found"]
 
 Answer = Tuple[str, Dict[str, Any]]  # kind and body
@@ -103,6 +105,11 @@ class Link:
         with self._lock:
             self._last_id += 1
             number = self._last_id
+            if len(packed) > FRAME_BYTES:
+                answer.set_exception(TooLargeError(
+                    f"this {kind} has {len(packed)} bytes, and a message may have {FRAME_BYTES}",
+                    "send it in parts"))
+                return answer
             question = _Question(kind, envelope(kind, number, packed), answer)
             if not self._hand_over(question, answer):
                 return answer
@@ -192,7 +199,7 @@ class Link:
 
     def _greet(self, sockets: Sockets) -> None:
         sockets.connect()
-        self._ready = self._connected = False
+        self._ready = False
         self._greeted = time.monotonic()
         hello = {"name": self.options.name, "software": "millrace python",
                  "version_max": VERSION, "capabilities": CAPABILITIES}
@@ -247,6 +254,7 @@ class Link:
                 self._highs[stream] = high
         self._answer_rings()
         if happened.lost:
+            self._connected = False
             self._lose(sockets, "the connection broke")
         self._check_patience(sockets)
         if self._ready:

@@ -162,8 +162,9 @@ def _map_jobs(link: Link, source: Source, options: MapOptions, reader: Reader) -
             yield Emit(ready)
         elif not found and not entries and (waits or not submitter.wants_more()):
             pause = submitter.pause_s()
-            yield Wait([*submitter.futures(), *source.waiting, *lookups.futures(),
-                        *reader.futures()], POLL_S if pause is None else min(pause, POLL_S))
+            coming = [] if state.full() or not submitter.wants_more() else source.waiting
+            yield Wait([*submitter.futures(), *coming, *lookups.futures(), *reader.futures()],
+                       POLL_S if pause is None else min(pause, POLL_S))
     return index
 
 

@@ -132,7 +132,7 @@ class Sockets:
         try:
             while True:
                 event = parse_monitor_message(self._monitor.recv_multipart(zmq.DONTWAIT))
-                connected = connected or event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+                connected = connected or event["event"] == zmq.EVENT_CONNECTED
                 lost = lost or event["event"] == zmq.EVENT_DISCONNECTED
                 refused = refused or self._refusal(event["event"], event["value"])
         except zmq.Again:

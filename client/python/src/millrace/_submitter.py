@@ -4,7 +4,7 @@ import time
 from concurrent.futures import Future
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ._codes import UnexpectedMessageError
+from ._codes import TooLargeError, UnexpectedMessageError
 from ._error import MillraceError, error_of
 from ._frame import pack, submit_body
 from ._link import Answer, Link
@@ -66,6 +66,9 @@ class Submitter:
         self.unanswered += 1
         try:
             packed = pack(job)
+            most = self._link.welcome.job_bytes
+            if len(packed) > most:
+                raise TooLargeError(f"it has {len(packed)} bytes, and a job may have {most}")
         except MillraceError as error:
             error.message = f"job {index}: {error.message}"
             self._failed.append(Receipt(index, {"job": str(job.get("id") or "")}, error))

@@ -3,6 +3,7 @@ that iterate are asynchronous iterators."""
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, List
 
 from . import _flows
@@ -44,6 +45,7 @@ class AsyncClient:
                  name: str | None = None, connect_timeout_s: float = 10.0,
                  away_timeout_s: float | None = 300.0) -> None:
         self._link = Link(link_options(broker, key, name, connect_timeout_s, away_timeout_s))
+        self._finalizer = weakref.finalize(self, self._link.close)
 
     @property
     def welcome(self) -> Welcome:
@@ -56,7 +58,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Ends the session. Jobs that are submitted run on."""
-        await asyncio.get_running_loop().run_in_executor(None, self._link.close)
+        await asyncio.get_running_loop().run_in_executor(None, self._finalizer)
 
     async def __aenter__(self) -> AsyncClient:
         try:

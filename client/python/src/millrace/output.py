@@ -40,6 +40,7 @@ class Output:
             os.close(self._file)
             raise OutputInUseError(f"another program writes {self.path}") from None
         self._buffer = bytearray()
+        self._whole = 0  # bytes of the buffer that belong to results that were written
         self._reached: Optional[Position] = None
         try:
             self._size = self._resume()
@@ -76,6 +77,7 @@ class Output:
         """Appends a record made of this result: bytes, a str, or else an object as a line of JSON.
         Several records of one result are fine if all but the last go through `add`."""
         self.add(record)
+        self._whole = len(self._buffer)
         self._reached = result if isinstance(result, Position) else result.position
         late = time.monotonic() - self._committed >= COMMIT_S
         if late or len(self._buffer) >= COMMIT_BYTES:
@@ -98,7 +100,7 @@ class Output:
         self._committed = time.monotonic()
         if self._reached is None:
             return
-        data = memoryview(bytes(self._buffer))
+        data = memoryview(bytes(self._buffer[:self._whole]))
         try:
             while data:
                 data = data[os.write(self._file, data):]
@@ -107,8 +109,9 @@ class Output:
             os.ftruncate(self._file, self._size)
             os.lseek(self._file, self._size, os.SEEK_SET)
             raise IoError(f"cannot write {self.path}: {error.strerror}") from None
-        self._size += len(self._buffer)
-        self._buffer.clear()
+        self._size += self._whole
+        del self._buffer[:self._whole]
+        self._whole = 0
         self.position, self._reached = self._reached, None
         self._write_side()
 
