@@ -157,6 +157,7 @@ def test_a_position_may_be_stored_with_the_rows_of_a_database(client, tmp_path):
     assert rows.execute("select count(*) from answers").fetchone() == (10,)
 
 
+@pytest.mark.memory
 def test_memory_does_not_grow_with_what_was_read(place, client):
     """A reader of 30,000 results holds as much as one of 10,000."""
     submit(client, 30_000)

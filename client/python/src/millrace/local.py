@@ -19,6 +19,7 @@ from ._codes import EngineFailedError, NotFoundError, TimedOutError
 from ._endpoint import Path
 from ._error import MillraceError
 from ._link import Link, log
+from ._program import BIN, with_libraries
 from .client import Client
 
 PROGRAMS = "MILLRACE_PROGRAMS"
@@ -30,8 +31,7 @@ LEASE_MS = 5_000  # how long the jobs of an engine that was killed wait for the 
 def find_program(name: str, programs: Path | None = None) -> str:
     """The path of one of Millrace's programs: in `programs`, `$MILLRACE_PROGRAMS`, the package's
     own folder `bin`, or on the `PATH`."""
-    own = os.path.join(os.path.dirname(__file__), "bin")
-    folders = [programs] if programs else [os.environ.get(PROGRAMS), own]
+    folders = [programs] if programs else [os.environ.get(PROGRAMS), BIN]
     for folder in folders:
         path = os.path.join(os.fspath(folder), name) if folder else ""
         if path and os.access(path, os.X_OK):
@@ -60,12 +60,13 @@ class _Children:
     """The supervisor's process, and what it tells."""
 
     def __init__(self, command: Dict[str, Any]) -> None:
+        own = any(words[0].startswith(BIN) for words in (command["broker"], command["engine"]))
         package = str(FilePath(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "millrace._supervise", json.dumps(command)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": path})
+            env={**(with_libraries(os.environ) if own else os.environ), "PYTHONPATH": path})
         self.failure: MillraceError | None = None
         self.deaths = 0
         self.link: Link | None = None
