@@ -1,10 +1,11 @@
 """Exceptions: each error code of the schemas has one, which says what, where and what to do."""
 import os
 import pickle
+import threading
 
 import millrace
 import pytest
-from client_place import BIN, ROOT
+from client_place import BIN, ROOT, until
 from millrace import errors
 from millrace._advice import ADVICE
 
@@ -108,6 +109,29 @@ def test_keys_open_what_their_roles_allow(bare_place, monkeypatch):
     keys(bare_place, "new", other, "--broker-key", broker_line.split()[1])
     with pytest.raises(errors.UnauthorizedError, match="refused the key"):
         millrace.Client(key=other, connect_timeout_s=5)
+
+
+def test_a_doorbell_of_a_broker_with_keys_is_heard(bare_place):
+    """Its topics begin with the tenant, which the client must take off."""
+    folder, mine, engine = (bare_place.folder / name for name in ("keys", "me.key", "gpu.key"))
+    keys(bare_place, "init", folder)
+    keys(bare_place, "new", mine, "--keys", folder, "--name", "me", "--roles", "submit,read")
+    keys(bare_place, "new", engine, "--keys", folder, "--name", "gpu", "--roles", "work")
+    bare_place.start_broker("--keys", folder)
+    bare_place.start_engine("--key", engine)
+    with millrace.Client(key=mine) as client:
+        assert client.welcome.doorbell_prefix
+        seen = []
+        following = threading.Thread(
+            target=lambda: seen.extend(client.results("mine", limit=2)), daemon=True)
+        following.start()
+        until(lambda: "mine" in client._link._listeners, "listener")
+        client.submit_many(["a", "b"], stream="mine")
+        until(lambda: client._link._highs.get("mine") or len(seen) == 2, "ring")
+        following.join()
+        assert [result.number for result in seen] == [1, 2]
+        client._link.listen("mine")
+        until(lambda: client._link._highs.get("mine") == 2, "ring that is repeated")
 
 
 def test_key_files_are_checked(tmp_path):

@@ -114,6 +114,16 @@ def test_everything_goes_on_when_the_broker_was_killed(place, client):
     assert len(list(client.results("mine2", limit=500))) == 500
 
 
+def test_a_session_that_the_broker_has_ended_begins_again(client):
+    """As after five minutes of silence: the broker no longer knows this client."""
+    link = client._link
+    link.ask("goodbye", {})
+    until(lambda: all(q.sent for q in list(link._questions.values())), "goodbye")
+    link._questions.clear()
+    assert client.submit("x", stream="mine").ok
+    assert next(client.results("mine")).ok
+
+
 def test_a_cursor_of_the_broker_moves_over_what_was_taken(client):
     submit(client, 5)
     seen = []

@@ -194,8 +194,10 @@ class Client:
         `millrace.Output` do both), or let the broker keep your place under a name (`cursor`): it
         moves when you ask for the next result, so that one may come twice after a crash.
 
-        Other results begin where `from_` says. Results that the broker has deleted already raise
-        `TrimmedError`, unless you skip them. Under another ledger `EpochChangedError` is raised.
+        A job that fails and is retried gives a second result, which replaces the first. Without a
+        place to go on from, it begins at the number `from_`. Results that the broker has deleted
+        already raise `TrimmedError`, unless you skip them. Under another ledger
+        `EpochChangedError` is raised.
 
         >>> _ = client.submit_many(["a", "b", "c"], stream="letters")
         >>> first = next(client.results("letters"))
