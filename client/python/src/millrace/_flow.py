@@ -1,0 +1,194 @@
+"""How one piece of logic serves both kinds of clients.
+
+What submits, reads and maps is written once, as a generator (a flow) that neither blocks nor
+awaits: it yields what it waits for, and what it gives to the user. `iterate` drives it by blocking
+and `aiterate` by awaiting.
+"""
+import asyncio
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, AsyncIterator, Generator, Iterable, List, Mapping, Optional, Union
+
+from ._codes import UsageError
+
+END = object()  # a source has no more items
+
+
+class Wait:
+    """Until one of the futures is done, or the time has passed."""
+
+    __slots__ = ("futures", "timeout_s")
+
+    def __init__(self, futures: "Iterable[Future[Any]]", timeout_s: Optional[float] = None) -> None:
+        self.futures, self.timeout_s = list(futures), timeout_s
+
+
+class Pull:
+    """The next item of a source: it itself, END, or a future where it has yet to come."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+
+class Emit:
+    """Items for the user. `taken` counts those that the user is done with."""
+
+    __slots__ = ("items", "taken")
+
+    def __init__(self, items: List[Any]) -> None:
+        self.items, self.taken = items, 0
+
+
+Flow = Generator[Union[Wait, Pull, Emit], Any, Any]
+
+
+def iterate(flow: Flow) -> Generator[Any, None, Any]:
+    """Drives a flow in the calling thread, which blocks while the flow waits."""
+    value: Any = None
+    try:
+        while True:
+            step = flow.send(value)
+            value = None
+            if isinstance(step, Emit):
+                for item in step.items:
+                    yield item
+                    step.taken += 1
+            elif isinstance(step, Pull):
+                value = next(step.source, END)
+            elif step.futures:
+                wait(step.futures, step.timeout_s, FIRST_COMPLETED)
+            else:
+                time.sleep(step.timeout_s or 0)
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        flow.close()
+
+
+def finish(flow: Flow) -> Any:
+    """Drives a flow that emits nothing to its end, and gives what it returns."""
+    steps = iterate(flow)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return stop.value
+
+
+async def _pull(source: Any) -> Any:
+    try:
+        return await source.__anext__()
+    except StopAsyncIteration:
+        return END
+
+
+def _pulled(source: Any) -> Any:
+    """The next item of a source that may be asynchronous: then as a future that the flow reads."""
+    if not hasattr(source, "__anext__"):
+        return next(source, END)
+    found: "Future[Any]" = Future()
+    found.set_running_or_notify_cancel()
+
+    def done(task: "asyncio.Task[Any]") -> None:
+        if task.cancelled():
+            found.set_exception(asyncio.CancelledError())
+        elif task.exception() is not None:
+            found.set_exception(task.exception())
+        else:
+            found.set_result(task.result())
+
+    task = asyncio.ensure_future(_pull(source))
+    task.add_done_callback(done)
+    return found
+
+
+async def _one_done(futures: "List[Future[Any]]", timeout_s: Optional[float]) -> None:
+    loop = asyncio.get_running_loop()
+    happened = asyncio.Event()
+
+    def ring(_: "Future[Any]") -> None:
+        try:
+            loop.call_soon_threadsafe(happened.set)
+        except RuntimeError:
+            pass  # the loop has ended meanwhile
+
+    for future in futures:
+        future.add_done_callback(ring)
+    try:
+        await asyncio.wait_for(happened.wait(), timeout_s)
+    except asyncio.TimeoutError:
+        pass
+
+
+class AsyncRun:
+    """A flow that is driven by awaiting. After the iteration, `value` is what the flow returned."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self.value: Any = None
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        value: Any = None
+        try:
+            while True:
+                step = self._flow.send(value)
+                value = None
+                if isinstance(step, Emit):
+                    for item in step.items:
+                        yield item
+                        step.taken += 1
+                elif isinstance(step, Pull):
+                    value = _pulled(step.source)
+                elif any(one.done() for one in step.futures):
+                    await asyncio.sleep(0)
+                elif step.futures:
+                    await _one_done(step.futures, step.timeout_s)
+                else:
+                    await asyncio.sleep(step.timeout_s or 0)
+        except StopIteration as stop:
+            self.value = stop.value
+        finally:
+            self._flow.close()
+
+
+def aiterate(flow: Flow) -> AsyncIterator[Any]:
+    return AsyncRun(flow).__aiter__()
+
+
+async def afinish(flow: Flow) -> Any:
+    run = AsyncRun(flow)
+    async for _ in run:
+        pass
+    return run.value
+
+
+class Source:
+    """The items of a source, for a flow: `yield from source.next()` gives an item, END or None,
+    which means that the next item has yet to come and `waiting` tells when."""
+
+    def __init__(self, items: Any) -> None:
+        if isinstance(items, (str, bytes, Mapping)):
+            raise UsageError(f"{type(items).__name__} is one job, not many",
+                             "give a list or another iterable of jobs")
+        self._items = items.__aiter__() if hasattr(items, "__aiter__") else iter(items)
+        self._coming: "Optional[Future[Any]]" = None
+        self.ended = False
+
+    @property
+    def waiting(self) -> "List[Future[Any]]":
+        return [] if self._coming is None else [self._coming]
+
+    def next(self) -> Flow:
+        found = self._coming
+        if found is None:
+            found = yield Pull(self._items)
+        if isinstance(found, Future):
+            self._coming = found
+            if not found.done():
+                return None
+            self._coming = None
+            found = found.result()
+        self.ended = self.ended or found is END
+        return found

@@ -1,0 +1,189 @@
+"""Maps prompts to results: submits jobs, and reads their results from a stream of their own."""
+from collections import deque
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
+
+from ._codes import NotFoundError, UsageError
+from ._error import MillraceError
+from ._flow import END, Emit, Flow, Source, Wait
+from ._flows import PULLS_AT_ONCE, entry_of, one_answer, one_entry
+from ._jobs import job_of, named
+from ._link import Link
+from ._reader import POLL_S, Reader
+from ._result import Result, refusal, result_of
+from ._submitter import Receipt, Submitter
+
+LOOKUPS_AT_ONCE = 64
+ENDED = ("completed", "failed", "cancelled", "expired")
+
+
+class MapOptions(NamedTuple):
+    fields: Mapping[str, Any]
+    stream: str
+    named: bool  # the stream may hold results of the same map, from before the program ended
+    ordered: bool
+    window: int
+    on_result: Callable[[Result], Any]
+
+
+class _Lookups:
+    """Finds the results of jobs that had ended before: asks where each is, and fetches it."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._wanted: Deque[str] = deque()
+        self._under_way: "Dict[Future[Any], Tuple[str, str, int]]" = {}
+
+    def add(self, job: str) -> None:
+        self._wanted.append(job)
+
+    def take(self) -> List[Tuple[str, Any]]:
+        """Jobs, each with its result or with the error that is in place of it."""
+        found: List[Tuple[str, Any]] = []
+        for future in [one for one in self._under_way if one.done()]:
+            job, stream, number = self._under_way.pop(future)
+            try:
+                kind, body = future.result()
+                if number:
+                    found.append((job, entry_of(kind, body, stream, number)))
+                elif body.get("job_number"):
+                    stream, number = body["job_stream"], body["job_number"]
+                    asked = self._link.ask("fetch", one_entry(stream, number))
+                    self._under_way[asked] = job, stream, number
+                # else it runs again, and its result will come
+            except MillraceError as error:
+                found.append((job, error))
+        while self._wanted and len(self._under_way) < LOOKUPS_AT_ONCE:
+            job = self._wanted.popleft()
+            self._under_way[self._link.ask("status_request", {"job": job})] = job, "", 0
+        return found
+
+    def futures(self) -> "List[Future[Any]]":
+        return list(self._under_way)
+
+
+class _Map:
+    """The jobs of a map that have no result yet, and the results that wait for earlier ones."""
+
+    def __init__(self, options: MapOptions, lookups: _Lookups) -> None:
+        self.options = options
+        self._lookups = lookups
+        self._names: Dict[int, str] = {}  # of the jobs that are open, by index
+        self._items: Dict[str, Tuple[int, Any]] = {}
+        self._waiting: Dict[int, Result] = {}
+        self._next = 0  # the next index in order
+
+    def open(self) -> int:
+        return len(self._names) + len(self._waiting)
+
+    def full(self) -> bool:
+        return self.open() >= self.options.window
+
+    def add(self, index: int, item: Any) -> Dict[str, Any]:
+        job = named(job_of(item, self.options.fields), index, self.options.stream)
+        if job["id"] in self._items:
+            raise UsageError(f"the id {job['id']} is there twice among the jobs of this map",
+                             "give each job an id of its own, or none")
+        self._names[index] = job["id"]
+        self._items[job["id"]] = index, item
+        return job
+
+    def answered(self, receipt: Receipt) -> List[Result]:
+        """The result of a job that was refused. One that had ended before is looked up."""
+        job = self._names.get(receipt.index)
+        if job is None:
+            return []
+        if receipt.error is not None:
+            return self.failed(job, receipt.error)
+        if receipt.known and receipt.state in ENDED:
+            self._lookups.add(job)
+        return []
+
+    def failed(self, job: str, error: MillraceError) -> List[Result]:
+        if job not in self._items:
+            return []
+        index, item = self._items.pop(job)
+        del self._names[index]
+        return [refusal(index, item, job, error)]
+
+    def ended(self, result: Result) -> List[Result]:
+        if result.job not in self._items:
+            return []  # it has been given, or belongs to a part that is not submitted again yet
+        result.index, result.item = self._items.pop(result.job)
+        del self._names[result.index]
+        return [result]
+
+    def in_turn(self, results: List[Result]) -> List[Result]:
+        if not self.options.ordered:
+            return results
+        for result in results:
+            self._waiting[result.index or 0] = result
+        ready = []
+        while self._next in self._waiting:
+            ready.append(self._waiting.pop(self._next))
+            self._next += 1
+        return ready
+
+
+def map_jobs(link: Link, items: Any, options: MapOptions) -> Flow:
+    """Submits jobs and emits their results. At most `window` jobs are open at once."""
+    first = 1
+    if options.named:
+        first = yield from _after_last(link, options.stream)
+    reader = Reader(link, options.stream, first, skip_trimmed=True)
+    try:
+        index = yield from _map_jobs(link, Source(items), options, reader)
+    finally:
+        reader.close()
+    if not options.named and index:
+        link.ask("remove", {"stream": options.stream})  # nobody else knows the stream
+
+
+def _map_jobs(link: Link, source: Source, options: MapOptions, reader: Reader) -> Flow:
+    submitter, lookups = Submitter(link), _Lookups(link)
+    state, index = _Map(options, lookups), 0
+    while not (source.ended and state.open() == 0):
+        index = yield from _add(submitter, source, state, index)
+        waits = source.ended or bool(source.waiting) or state.full()
+        found: List[Result] = []
+        for receipt in submitter.take(waits):
+            found += state.answered(receipt)
+        for job, outcome in lookups.take():
+            found += (state.failed(job, outcome) if isinstance(outcome, MillraceError)
+                      else state.ended(outcome))
+        reader.ask()
+        entries = reader.take()
+        for entry in entries:
+            found += state.ended(result_of(entry, options.stream, reader.epoch))
+        for result in found:
+            options.on_result(result)
+        ready = state.in_turn(found)
+        if ready:
+            yield Emit(ready)
+        elif not found and not entries and (waits or not submitter.wants_more()):
+            pause = submitter.pause_s()
+            coming = [] if state.full() or not submitter.wants_more() else source.waiting
+            yield Wait([*submitter.futures(), *coming, *lookups.futures(), *reader.futures()],
+                       POLL_S if pause is None else min(pause, POLL_S))
+    return index
+
+
+def _add(submitter: Submitter, source: Source, state: _Map, index: int) -> Flow:
+    for _ in range(PULLS_AT_ONCE):
+        if source.ended or state.full() or not submitter.wants_more():
+            break
+        item = yield from source.next()
+        if item is None or item is END:
+            break
+        submitter.add(index, state.add(index, item))
+        index += 1
+    return index
+
+
+def _after_last(link: Link, stream: str) -> Flow:
+    """Results that were there before are looked up by their jobs, not read."""
+    try:
+        _, status = yield from one_answer(link.ask("status_request", {"stream": stream}))
+    except NotFoundError:
+        return 1
+    return int(status.get("high", 0)) + 1

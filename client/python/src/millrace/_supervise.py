@@ -1,0 +1,110 @@
+"""Runs a broker and engines, starts those that die again, and ends all of them when standard input
+ends: so they live as long as the program that started this one, however it ends.
+
+    python -m millrace._supervise '{"broker": [...], "engine": [...], "logs": FOLDER}'
+
+Each line of standard output is an event in JSON: {"event": "ready"}, {"event": "died", "program":
+"engine", "code": -9}, {"event": "failed", "program": "broker", "code": 3, "log": "its last lines"}.
+"""
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+LOOK_S = 0.2
+PAUSE_S = 0.2  # before a program is started again; doubles up to the next
+PAUSE_MOST_S = 10.0
+STEADY_S = 30.0  # a program that ran so long begins with the first pause
+STOP_S = 15.0
+LOG_BYTES = 2_000
+NEVER_AGAIN = (2, 3)  # exit codes: the options are wrong, or it refuses to start
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def tell(**event: Any) -> None:
+    try:
+        os.write(1, (json.dumps(event) + "\n").encode())
+    except OSError:
+        pass  # nobody listens: standard input ends, too
+
+
+class Program:
+    def __init__(self, name: str, command: List[str], logs: str) -> None:
+        self.name, self.command = name, command
+        self.log = os.path.join(logs, name + ".log")
+        self.process: Optional[subprocess.Popen[bytes]] = None
+        self._pause_s, self._started, self._again = PAUSE_S, 0.0, 0.0
+
+    def start(self) -> None:
+        self._started = time.monotonic()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=die_with_parent if sys.platform == "linux" else None)
+
+    def look(self) -> bool:
+        """False: it has failed for good."""
+        now = time.monotonic()
+        if self.process is None:
+            if now >= self._again:
+                self.start()
+            return True
+        code = self.process.poll()
+        if code is None:
+            return True
+        self.process = None
+        if code in NEVER_AGAIN:
+            tell(event="failed", program=self.name, code=code, log=self.last_lines())
+            return False
+        tell(event="died", program=self.name, code=code)
+        if now - self._started > STEADY_S:
+            self._pause_s = PAUSE_S
+        self._again = now + self._pause_s
+        self._pause_s = min(self._pause_s * 2, PAUSE_MOST_S)
+        return True
+
+    def last_lines(self) -> str:
+        with open(self.log, "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_BYTES))
+            return log.read().decode(errors="replace").strip()
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def main() -> None:
+    told: Dict[str, Any] = json.loads(sys.argv[1])
+    programs = [Program(name, told[name], told["logs"]) for name in ("broker", "engine")
+                if told.get(name)]
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    try:
+        for program in programs:
+            program.start()
+        tell(event="ready")
+        while all([program.look() for program in programs]):
+            if select.select([0], [], [], LOOK_S)[0] and not os.read(0, 4096):
+                break
+    finally:
+        for program in reversed(programs):
+            program.stop()
+
+
+if __name__ == "__main__":
+    main()

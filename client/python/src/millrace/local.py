@@ -1,0 +1,199 @@
+"""A broker and an engine for one program, such as a notebook: child processes that are watched,
+started again when they die, and ended with the program."""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Any, Callable, Dict, List
+
+from ._codes import EngineFailedError, NotFoundError, TimedOutError
+from ._endpoint import Path
+from ._error import MillraceError
+from ._link import Link, log
+from ._program import BIN, with_libraries
+from .client import Client
+
+PROGRAMS = "MILLRACE_PROGRAMS"
+LOOK_S = 0.05
+STOP_S = 60.0
+LEASE_MS = 5_000  # how long the jobs of an engine that was killed wait for the next one
+
+
+def find_program(name: str, programs: Path | None = None) -> str:
+    """The path of one of Millrace's programs: in `programs`, `$MILLRACE_PROGRAMS`, the package's
+    own folder `bin`, or on the `PATH`."""
+    folders = [programs] if programs else [os.environ.get(PROGRAMS), BIN]
+    for folder in folders:
+        path = os.path.join(os.fspath(folder), name) if folder else ""
+        if path and os.access(path, os.X_OK):
+            return path
+    found = None if programs else shutil.which(name)
+    if found is None:
+        where = f"in {programs}" if programs else f"in ${PROGRAMS} or on the PATH"
+        raise NotFoundError(f"the program {name} is not {where}",
+                            "build Millrace, and name its folder build/bin (programs=FOLDER)")
+    return found
+
+
+def options_of(options: Dict[str, Any]) -> List[str]:
+    """`kv_memory="2GiB"` is --kv-memory 2GiB; True is the option alone."""
+    words: List[str] = []
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        words.append("--" + name.replace("_", "-"))
+        if value is not True:
+            words.append(str(value))
+    return words
+
+
+class _Children:
+    """The supervisor's process, and what it tells."""
+
+    def __init__(self, command: Dict[str, Any]) -> None:
+        own = any(words[0].startswith(BIN) for words in (command["broker"], command["engine"]))
+        package = str(FilePath(__file__).resolve().parent.parent)
+        path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "millrace._supervise", json.dumps(command)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+            env={**(with_libraries(os.environ) if own else os.environ), "PYTHONPATH": path})
+        self.failure: MillraceError | None = None
+        self.deaths = 0
+        self.link: Link | None = None
+        threading.Thread(target=self._listen, name="millrace-children", daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if event["event"] == "died":
+                self.deaths += 1
+                log.warning("the %s died (%s) and is started again", event["program"],
+                            event["code"])
+            elif event["event"] == "failed":
+                self.failure = EngineFailedError(
+                    f"the {event['program']} does not start (it ended with {event['code']}):\n"
+                    f"{event['log']}", "correct what its last lines say")
+                if self.link is not None:
+                    self.link.fail(self.failure)
+
+    def end(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _end(close: Callable[[], Any], children: _Children, pid: int, folders: List[str]) -> None:
+    if os.getpid() != pid:
+        return  # a fork of the program: they are not its own
+    close()
+    children.end()
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class LocalClient(Client):
+    """A client with a broker and an engine of its own, which `run` starts. `folder` holds the
+    ledger and the logs (`broker.log`, `engine.log`)."""
+
+    folder: str
+
+    def _adopt(self, children: _Children, folder: str, removed: List[str]) -> None:
+        self.folder = folder
+        self._children = children
+        self._finalizer.detach()
+        end = partial(_end, self._link.close, children, os.getpid(), removed)
+        self._finalizer = weakref.finalize(self, end)
+        children.link = self._link
+
+    def _wait_for_engine(self, timeout_s: float) -> None:
+        until = time.monotonic() + timeout_s
+        while not self.status().engines:
+            if self._children.failure is not None:
+                raise self._children.failure
+            if time.monotonic() > until:
+                raise TimedOutError(f"no engine has joined within {timeout_s:.0f} s",
+                                    f"see {self.folder}/engine.log, or allow more (timeout_s)")
+            time.sleep(LOOK_S)
+
+    @property
+    def deaths(self) -> int:
+        """How often a broker or an engine has died and was started again."""
+        return self._children.deaths
+
+
+def run(model: Path, *, folder: Path | None = None, programs: Path | None = None,
+        engine: Path | None = None, timeout_s: float = 600.0, **options: Any) -> LocalClient:
+    """Starts a broker and an engine for this program, and gives a client of them.
+
+    `model` is a GGUF file or a model's folder. Options of the engine are given by name:
+    `kv="k5v3"`, `kv_memory="2GiB"`, `device="..."`; `devices="all"` starts an engine on each GPU.
+    The engine has `timeout_s` to load the model.
+
+    With a `folder` the ledger stays there: `run` on it again finds all jobs and results, and goes
+    on with what had not ended. Without one everything is in a temporary folder and goes with the
+    program. A broker or an engine that dies is started again; nothing is lost. They end with
+    `close()`, with the program, and when the program is killed.
+
+    `programs` is the folder of millrace-broker and millrace-engine (`$MILLRACE_PROGRAMS`, or on the
+    `PATH`), and `engine` another program in place of millrace-engine.
+
+    >>> with millrace.run("M.gguf", programs=programs, engine=programs / "stub_engine") as local:
+    ...     [result.text for result in local.map(["The sea is"])]
+    ["a stub's answer"]
+    """
+    broker = find_program("millrace-broker", programs)
+    engine = os.fspath(engine) if engine else find_program("millrace-engine", programs)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    sockets = tempfile.mkdtemp(prefix="millrace-", dir=runtime or "/tmp")
+    removed = [sockets]
+    if folder is None:
+        folder = tempfile.mkdtemp(prefix="millrace-")
+        removed.append(folder)
+    folder = os.fspath(folder)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    clients, engines = f"ipc://{sockets}/clients", f"ipc://{sockets}/engines"
+    children = _Children({"logs": folder, "broker": [
+        broker, "--ledger", os.path.join(folder, "ledger"), "--listen", clients,
+        "--listen-engines", engines, "--listen-doorbell", f"ipc://{sockets}/doorbell",
+        "--lease-ms", str(LEASE_MS)],
+        "engine": [engine, "--model", os.fspath(model), "--broker", engines, "--die-with-parent",
+                   *options_of(options)]})
+    client = None
+    try:
+        client = _client_of(children, clients)
+        client._adopt(children, folder, removed)
+        client._wait_for_engine(timeout_s)
+        return client
+    except BaseException as error:
+        if client is not None:
+            client.close()
+        else:
+            _end(lambda: None, children, os.getpid(), removed)
+        raise children.failure or error
+
+
+def _client_of(children: _Children, endpoint: str) -> LocalClient:
+    """Waits for the broker as long as it has not failed."""
+    while True:
+        try:
+            return LocalClient(endpoint, connect_timeout_s=2.0)
+        except MillraceError as error:
+            if children.failure is not None or error.code not in ("unreachable", "timed_out"):
+                raise
+            if children.process.poll() is not None:
+                raise

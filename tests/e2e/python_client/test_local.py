@@ -1,0 +1,122 @@
+"""run(): a broker and an engine as child processes, watched, and ended with the program."""
+import os
+import signal
+import subprocess
+import time
+
+import millrace
+import pytest
+from client_place import BIN, until
+from millrace import errors
+
+STUB = {"programs": BIN, "engine": BIN / "stub_engine"}
+PROGRAM = """
+import sys, time
+import millrace
+local = millrace.run("M.gguf", folder=sys.argv[1], programs=sys.argv[2],
+                     engine=sys.argv[2] + "/stub_engine")
+print(local.generate("x").text, flush=True)
+if sys.argv[3] == "wait":
+    time.sleep(1000)
+"""
+
+
+def children(folder):
+    """The processes, of whatever parent, that name the folder or its ledger."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if str(folder).encode() in b" ".join(words) and b"-c" not in words:
+            found[int(name)] = os.path.basename(words[0].decode())
+    return found
+
+
+def test_prompts_run_and_everything_ends(place, tmp_path):
+    with millrace.run("M.gguf", folder=tmp_path / "state", max_batch=7, **STUB) as local:
+        assert [r.text for r in local.map(["a", "b"])] == ["a stub's answer"] * 2
+        assert local.status().engines[0].model == "stub"
+        assert "millrace-broker" in children(tmp_path / "state").values()
+    assert not children(tmp_path / "state")
+    assert {"broker.log", "engine.log", "ledger"} <= set(os.listdir(tmp_path / "state"))
+
+
+def test_a_temporary_folder_goes_with_it(place):
+    with millrace.run("M.gguf", **STUB) as local:
+        assert local.generate("x").ok and os.path.isdir(local.folder)
+        folder = local.folder
+    assert not os.path.exists(folder)
+
+
+def test_results_are_there_when_the_folder_is_run_again(place, tmp_path):
+    first = []
+    for _ in range(2):
+        with millrace.run("M.gguf", folder=tmp_path / "state", **STUB) as local:
+            first.append([r.number for r in local.map(["a", "b"], name="again")])
+    assert first[0] == first[1] and sorted(first[0]) == [1, 2]
+
+
+@pytest.mark.parametrize("program", ["millrace-broker", "stub_engine"])
+def test_what_dies_is_started_again(place, tmp_path, program):
+    folder = tmp_path / "state"
+    with millrace.run("M.gguf", folder=folder, **STUB) as local:
+        engine = until(lambda: pids_of(local), "engine")
+        given = 0
+        for _ in local.map((f"p{i}" for i in range(2_000)), window=50):
+            given += 1
+            if given == 300:
+                broker = next(p for p, n in children(folder).items() if n == "millrace-broker")
+                os.kill(broker if program == "millrace-broker" else engine, signal.SIGKILL)
+        assert given == 2_000
+        until(lambda: local.deaths == 1, "death")
+
+
+def pids_of(local):
+    """The engine's process, which its name tells."""
+    engines = local.status().engines
+    return int(engines[0].name.rpartition(":")[2]) if engines else None
+
+
+@pytest.mark.parametrize("how", ["end", "kill"])
+def test_the_children_end_with_the_program(place, tmp_path, how):
+    program = place.python("-c", PROGRAM, tmp_path / "state", BIN, "wait" if how == "kill" else "")
+    assert program.stdout.readline() == "a stub's answer\n"
+    if how == "kill":
+        assert children(tmp_path / "state")
+        program.kill()
+    program.wait()
+    until(lambda: not children(tmp_path / "state"), "end of the children")
+
+
+def test_the_children_end_when_their_supervisor_is_killed(place, tmp_path):
+    local = millrace.run("M.gguf", folder=tmp_path / "state", **STUB)
+    local._children.process.kill()
+    until(lambda: not children(tmp_path / "state"), "end of the children")
+    local.close()
+
+
+def test_a_program_that_is_missing_or_does_not_start_is_told(place, tmp_path):
+    with pytest.raises(errors.NotFoundError, match="millrace-broker"):
+        millrace.run("M.gguf", programs=tmp_path)
+    with pytest.raises(errors.EngineFailedError, match="--nosuch"):
+        millrace.run("M.gguf", nosuch=1, **STUB)
+    with pytest.raises(errors.EngineFailedError, match="gguf_unreadable|cannot|M.gguf"):
+        millrace.run(tmp_path / "M.gguf", programs=BIN)
+    with millrace.run("M.gguf", folder=tmp_path / "state", **STUB):
+        with pytest.raises(errors.EngineFailedError, match="ledger_in_use"):
+            millrace.run("M.gguf", folder=tmp_path / "state", **STUB)
+
+
+def test_ctrl_c_reaches_the_program_alone(place, tmp_path):
+    """As from a terminal: the signal goes to the whole process group."""
+    program = place.python("-c", PROGRAM, tmp_path / "state", BIN, "wait", start_new_session=True,
+                           stderr=subprocess.PIPE)
+    assert program.stdout.readline() == "a stub's answer\n"
+    time.sleep(0.1)
+    os.killpg(program.pid, signal.SIGINT)
+    assert "KeyboardInterrupt" in program.communicate()[1]
+    until(lambda: not children(tmp_path / "state"), "end of the children")
+    assert "died" not in (tmp_path / "state" / "engine.log").read_text()
