@@ -2,9 +2,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "client/commands/command.hpp"
 #include "client/lines/json_writer.hpp"
+#include "schemas/base/nearest_name.hpp"
 
 namespace millrace::client {
 namespace {
@@ -31,6 +34,15 @@ void print_code(Code code, bool json) {
   std::printf("%s\n", line.c_str());
 }
 
+Error unknown_code(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Code code : all_codes) names.emplace_back(code_name(code));
+  const auto nearest = nearest_name(name, names);
+  const std::string question = nearest ? "did you mean " + *nearest + "? " : "";
+  return {Code::usage, "no error code is named " + name,
+          question + "millrace errors prints all of them"};
+}
+
 int run(const std::string& name, bool json) {
   if (name.empty()) {
     for (const Code code : all_codes) {
@@ -39,11 +51,7 @@ int run(const std::string& name, bool json) {
     return exit_all_done;
   }
   const std::optional<Code> code = code_from_name(name);
-  if (!code) {
-    return report_error(
-        {Code::usage, "no error code is named " + name, "millrace errors prints all of them"},
-        json);
-  }
+  if (!code) return report_error(unknown_code(name), json);
   print_code(*code, json);
   return exit_all_done;
 }

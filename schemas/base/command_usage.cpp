@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "schemas/base/nearest_name.hpp"
+
 namespace millrace {
 namespace {
 
@@ -21,14 +23,42 @@ bool lacks_command(const CLI::App& app) {
   return chosen_commands(app).back()->get_require_subcommand_min() > 0;
 }
 
+struct Wrong {
+  std::string message;
+  std::string meant{};  // what was probably meant; empty: nobody knows
+};
+
+std::string nearest_option(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : chosen_commands(app)) {
+    for (const CLI::Option* option : command->get_options()) {
+      names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+    }
+  }
+  const std::string typed = word.substr(2, word.find('=') - 2);  // without the dashes
+  const auto nearest = nearest_name(typed, names);
+  return nearest ? "--" + *nearest : "";
+}
+
+std::string nearest_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  const auto every = [](const CLI::App*) { return true; };
+  for (const CLI::App* command : chosen_commands(app).back()->get_subcommands(every)) {
+    names.push_back(command->get_name());
+  }
+  return nearest_name(word, names).value_or("");
+}
+
 // Names a word that CLI11 could not place. Of an unknown option and its value it is the option.
-std::string unexpected(const CLI::App& app) {
+Wrong unexpected(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
   for (const std::string& word : words) {
-    if (word.starts_with('-')) return "there is no option " + word;
+    if (word.find_first_not_of('-') == 0) continue;  // no option
+    if (word.starts_with("--")) return {"there is no option " + word, nearest_option(app, word)};
+    return {"there is no option " + word};
   }
-  if (lacks_command(app)) return "there is no command " + words.front();
-  return words.front() + " is one argument too many";
+  if (!lacks_command(app)) return {words.front() + " is one argument too many"};
+  return {"there is no command " + words.front(), nearest_command(app, words.front())};
 }
 
 // The option that an error's text names in its beginning, before a colon.
@@ -74,23 +104,23 @@ std::string wrong_count(const CLI::App& app, const std::string& text) {
   return option->get_name() + (option->count() > 1 ? " is given more than once" : " has no value");
 }
 
-std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+Wrong what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   std::string text = error.what();
   switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
     case CLI::ExitCodes::ExtrasError:
       return unexpected(app);
     case CLI::ExitCodes::ConversionError:
-      return not_a_number(text);
+      return {not_a_number(text)};
     case CLI::ExitCodes::ValidationError:
-      return out_of_range(text);
+      return {out_of_range(text)};
     case CLI::ExitCodes::ArgumentMismatch:
-      return wrong_count(app, text);
+      return {wrong_count(app, text)};
     case CLI::ExitCodes::RequiredError:
       // An option that is absent may be there under a wrong name, so the wrong name comes first.
       if (!app.remaining(true).empty()) return unexpected(app);
-      return lacks_command(app) ? "no command is given" : text;
+      return {lacks_command(app) ? "no command is given" : text};
     default:
-      return text;
+      return {text};
   }
 }
 
@@ -99,7 +129,9 @@ std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
 Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string command;
   for (const CLI::App* chosen : chosen_commands(app)) command += chosen->get_name() + " ";
-  return {Code::usage, what_is_wrong(app, error), "see " + command + "--help"};
+  const Wrong wrong = what_is_wrong(app, error);
+  const std::string question = wrong.meant.empty() ? "" : "did you mean " + wrong.meant + "? ";
+  return {Code::usage, wrong.message, question + "see " + command + "--help"};
 }
 
 }  // namespace millrace

@@ -1,0 +1,15 @@
+#pragma once
+// Finds the name that somebody probably meant who typed another one. Thread safety: any thread.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+// Returns the name that becomes `typed` by the fewest typing errors: letters that are missing, too
+// many, wrong, or exchanged with the next. Nothing if that takes more than one error for every
+// three letters of `typed`, or if two names are equally near.
+std::optional<std::string> nearest_name(std::string_view typed, std::span<const std::string> names);
+
+}  // namespace millrace
