@@ -231,8 +231,9 @@ def test_two_devices_give_the_bits_of_one(model, tmp_path_factory):
     both.go("--devices", "all")
     assert len(both.results()) == len(PROMPTS) and both.results() == one.results()
     log = (both.folder / "results.jsonl.millrace" / "engine.log").read_text()
+    # An engine may become ready after the other has done all jobs.
     for device in ("0:0", "0:1"):
-        assert re.search(rf"^\[{device}\] .*engine ready", log, re.MULTILINE), log
+        assert re.search(rf"^\[{device}\] .*device opened", log, re.MULTILINE), log
 
 
 def test_devices_that_are_not_there_are_refused_and_leave_no_trace(model, tmp_path):
