@@ -122,12 +122,9 @@ void rope_kv(__global float* qkv, __global const float2* rope, __global const fl
     __local const ushort* from = keys + d * KEY_STRIDE + at;
     const int has_first = at >= slot && at < slot + run;
     const int has_second = at + 1 >= slot && at + 1 < slot + run;
-    if (has_first && has_second) {
-      ((__global uint*)to)[i] = from[0] | (uint)from[1] << 16;
-    } else if (has_first) {
-      to[2 * i] = from[0];
-    } else if (has_second) {
-      to[2 * i + 1] = from[1];
-    }
+    // Three conditions of their own: PoCL mistakes a chain of them for small heads.
+    if (has_first && has_second) ((__global uint*)to)[i] = from[0] | (uint)from[1] << 16;
+    if (has_first && !has_second) to[2 * i] = from[0];
+    if (!has_first && has_second) to[2 * i + 1] = from[1];
   }
 }

@@ -31,13 +31,13 @@ TEST(PackedStore, OfTheNvidiaFamilyHasTheBitsOfTheGenericOne) {
 // Of halves, too: pages that tokens fill, begin, end and continue, and both kinds of rotation.
 TEST(HalfStore, OfTheNvidiaFamilyHasTheBitsOfTheGenericOne) {
   for (const RopeKind rope : {RopeKind::pairs, RopeKind::halves}) {
-    for (const std::uint32_t rope_dim : {48u, 64u}) {
+    for (const auto& [head_dim, rope_dim] : {std::pair{64u, 48u}, {64u, 64u}, {16u, 16u}}) {
       SCOPED_TRACE(std::to_string(rope_dim) + (rope == RopeKind::halves ? ", halves" : ", pairs"));
       const Shape shape{
-          .head_dim = 64, .heads = 6, .kv_heads = 3, .rope_dim = rope_dim, .rope = rope};
+          .head_dim = head_dim, .heads = 6, .kv_heads = 3, .rope_dim = rope_dim, .rope = rope};
       Problem problem = random_problem(shape, {{53, 50}, {1, 1}, {33, 2}, {32, 5}, {7, 1}}, 12);
-      problem.qkv[6 * 64 + 3] = 1e6f;  // beyond the range of halves
-      problem.qkv[9 * 64 + 5] = -1e6f;
+      problem.qkv[6 * head_dim + 3] = 1e6f;  // beyond the range of halves
+      problem.qkv[9 * head_dim + 5] = -1e6f;
       // In math exact, attention is the generic one.
       const Results want = Runner("generic", shape, {}, MathMode::exact).run(problem);
       const Results got = Runner("nvidia", shape, {}, MathMode::exact).run(problem);
