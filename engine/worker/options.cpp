@@ -200,8 +200,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "activations rounded (fast), in fp32 (exact), or bytes times bytes (int8)" +
           at_length("fast rounds activations to 8 bits where weights are quantized, on NVIDIA GPUs "
                     "to halves. int8, only on NVIDIA GPUs, also rounds weights to bytes, with a "
-                    "scale for each 128 of a row: where steps have many tokens it is faster than "
-                    "fast, and less exact."));
+                    "scale for each row: where steps have many tokens it is faster than fast, and "
+                    "less exact."));
   add("--step-limit", flags.step_limit_s, "SEC", "a step that takes longer means a lost device")
       ->check(CLI::Range(1u, 86'400u));
 }
@@ -215,6 +215,10 @@ Status read_pipeline(std::string_view list, engine::EngineOptions& options) {
     const std::string_view item = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(item.size() + 1, rest.size()));
     const std::size_t equals = std::min(item.find('='), item.size());
+    if (equals == 0) {
+      return fail(Code::usage, "--pipeline " + std::string(list) + " has an entry without a device",
+                  "write it like 0=41,1=39, or 0,1");
+    }
     options.pipeline += (devices++ == 0 ? "" : ",") + std::string(item.substr(0, equals));
     if (equals == item.size()) continue;
     const std::string_view number = item.substr(equals + 1);

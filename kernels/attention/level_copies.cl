@@ -1,8 +1,8 @@
 #pragma once
 // The ring of blocks of attention in levels (nvidia_levels.cl). With BULK_COPIES 1, of devices of
-// compute capability 9.0, a block's pages are copied by few instructions of a lane each, and arrive
-// at barriers; else by all work-items, as unit.cl has it. What lies in pages that do not exist is
-// anything.
+// compute capability 9.0 and later, a block's pages are copied by few instructions of a lane each,
+// and arrive at barriers; else by all work-items, as unit.cl has it. What lies in pages that do not
+// exist is anything.
 //
 //   MR_RING_MEMORY             a statement at the beginning of the kernel
 //   MR_RING_PARAMETER, MR_RING_ARGUMENT  the last of functions that copy

@@ -1,6 +1,6 @@
 #pragma once
-// The list of the tiles of a step's experts (ragged.cl), as host and device share it, in words. C++
-// and OpenCL C both read this file.
+// The list of the tiles of a step's experts (matmul/tiles.cl), as host and device share it, in
+// words. C++ and OpenCL C both read this file.
 //
 //   numbers   the first tile of each expert, and the number of all tiles
 //   tiles     four words each, those of an expert side by side: its number, the tile's first slot,

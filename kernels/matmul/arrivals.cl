@@ -1,6 +1,6 @@
 #pragma once
-// Copies of NVIDIA GPUs of compute capability 9.0 from global to local memory that arrive at a
-// barrier.
+// Copies of NVIDIA GPUs of compute capability 9.0 and later from global to local memory that arrive
+// at a barrier.
 #include "common/prelude.cl"
 
 // Barriers in local memory, 8 bytes each. A phase ends when all arrivals that mr_barrier_init said,

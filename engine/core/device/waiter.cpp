@@ -11,6 +11,11 @@ using Clock = std::chrono::steady_clock;
 void Waiter::sleep_until_nearly_done(const DeviceEvent& event) const {
   constexpr std::chrono::microseconds look{100};
   const auto end = Clock::now() + last_ * 7 / 8 - 2 * look;
+  if (Clock::now() >= end) return;
+  cl_command_queue queue = nullptr;  // must be flushed, as clWaitForEvents does
+  const cl_int found =
+      clGetEventInfo(event.handle(), CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr);
+  if (found != CL_SUCCESS || queue == nullptr || clFlush(queue) != CL_SUCCESS) return;
   while (Clock::now() < end) {
     cl_int status = CL_COMPLETE;
     const cl_int error = clGetEventInfo(event.handle(), CL_EVENT_COMMAND_EXECUTION_STATUS,

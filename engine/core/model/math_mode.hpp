@@ -14,8 +14,8 @@ enum class MathMode : std::uint8_t {
   // 8-bit activations if weights are quantized, or on NVIDIA GPUs halves for all matrices but fp32
   // ones; integers in attention if KV is quantized
   fast,
-  // Fast, but the layers' products multiply signed bytes, with a scale for each 128 columns of
-  // weights and activations. Only NVIDIA GPUs have it (check_math).
+  // Fast, but the layers' products multiply signed bytes, with a scale for each row of weights and
+  // of activations. Only NVIDIA GPUs have it (check_math).
   int8
 };
 

@@ -323,7 +323,11 @@ Result<std::vector<DeviceEvent>> Model::on_all_stages(
       return fail(std::move(events).error());
     }
     for (DeviceEvent& event : *events) out.push_back(std::move(event));
-    if (stages() > 1) MILLRACE_TRY(stage->device->flush());
+    if (stages() == 1) continue;
+    if (Status flushed = stage->device->flush(); !flushed) {
+      for (const DeviceEvent& event : out) static_cast<void>(stage->device->wait(event));
+      return fail(std::move(flushed).error());
+    }
   }
   return out;
 }

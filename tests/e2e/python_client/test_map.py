@@ -3,6 +3,7 @@ import subprocess
 
 import millrace
 import pytest
+from client_place import until
 from millrace import errors
 
 # Prints the results of a named map; is killed after some of them.
@@ -91,6 +92,12 @@ def test_a_prompt_that_changed_is_computed_again(client):
     new = [r.job for r in client.map(["a", "c"], name="m")]
     assert old[0] == new[0] and old[1] != new[1]
     assert client.status(stream="map-m").high == 3
+
+
+def test_a_stream_of_its_own_is_removed_with_the_last_result(client):
+    """Nobody else knows it, so the broker would keep it for ever."""
+    assert client.generate("x").ok and all(r.ok for r in client.map(["a", "b"]))
+    until(lambda: not client.call("streams_request")["streams"], "removal")
 
 
 def test_leaving_a_map_early_is_fine(client):

@@ -56,20 +56,24 @@ def test_an_unknown_model_and_an_unknown_field(client):
         client.submit("x", nosuch=1, strict=True)
 
 
-def test_a_source_is_read_no_faster_than_the_broker_stores(place, client):
+@pytest.mark.parametrize("characters, count, most", [
+    (1, 20_000, (_submitter.MESSAGES + 1) * _submitter.JOBS_PER_MESSAGE),
+    # Here a message is full by its bytes. One that is gathered may have one job too many.
+    (20_000, 1_000, (_submitter.MESSAGES + 1) * (_submitter.BYTES_PER_MESSAGE // 20_000 + 1)),
+])
+def test_a_source_is_read_no_faster_than_the_broker_stores(place, client, characters, count, most):
     """The broker is stopped, so that it stores nothing: only a few messages are read ahead."""
     place.broker.send_signal(19)  # SIGSTOP
     read = []
 
     def jobs():
-        for number in range(20_000):
+        for number in range(count):
             read.append(number)
-            yield {"prompt": "x", "id": str(number)}
+            yield {"prompt": "x" * characters, "id": str(number)}
 
     done = []
     thread = threading.Thread(target=lambda: done.append(client.submit_many(jobs())), daemon=True)
     thread.start()
-    most = (_submitter.MESSAGES + 1) * _submitter.JOBS_PER_MESSAGE
     last = -1
     while len(read) != last or not read:  # until it stands still
         last = len(read)
@@ -77,7 +81,17 @@ def test_a_source_is_read_no_faster_than_the_broker_stores(place, client):
     assert 0 < len(read) <= most
     place.broker.send_signal(18)  # SIGCONT
     thread.join()
-    assert done[0].stored == 20_000
+    assert done[0].stored == count
+
+
+def test_jobs_that_wait_are_sent_again_in_messages_that_a_frame_holds():
+    items = [(number, b"x" * 300_000) for number in range(20)] + [(20, b"x" * 5_000_000)]
+    messages = list(_submitter.messages_of(items))
+    assert [item for message in messages for item in message] == items
+    sizes = [sum(len(packed) for _, packed in message) for message in messages]
+    assert max(sizes[:-1]) <= _submitter.BYTES_PER_MESSAGE and len(messages[-1]) == 1
+    small = [(number, b"x") for number in range(2500)]
+    assert [len(message) for message in _submitter.messages_of(small)] == [1000, 1000, 500]
 
 
 class Broker:

@@ -293,5 +293,19 @@ TEST(Int8Products, WhatIsTooLargeIsNotHidden) {
   }
 }
 
+TEST(Int8Products, AWeightThatIsNoNumberShowsInTheScaleOfItsRow) {
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> row = Random(8).floats(3 * INT8_GROUP, -2, 2);
+    std::vector<std::int8_t> codes(row.size());
+    rotate_groups(row);
+    EXPECT_TRUE(std::isfinite(int8_row(row, codes.data())));
+    row = Random(8).floats(3 * INT8_GROUP, -2, 2);
+    row[INT8_GROUP + 7] = bad;  // other groups have numbers
+    rotate_groups(row);
+    EXPECT_FALSE(std::isfinite(int8_row(row, codes.data())));
+  }
+}
+
 }  // namespace
 }  // namespace millrace::engine

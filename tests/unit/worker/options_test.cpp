@@ -162,6 +162,8 @@ TEST(Options, APipelineIsOneEngine) {
     EXPECT_NE(refused(list).find("names no number of layers"), std::string::npos) << list;
   }
   EXPECT_EQ(refused("0=3,1"), "--pipeline 0=3,1 gives not all devices their layers");
+  EXPECT_EQ(refused(","), "--pipeline , has an entry without a device");
+  EXPECT_EQ(refused("=5"), "--pipeline =5 has an entry without a device");
   flags.devices = "all";
   EXPECT_EQ(refused("0,1"), "--pipeline and --devices exclude each other");
 }

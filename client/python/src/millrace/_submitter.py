@@ -2,7 +2,7 @@
 what the broker had no room for, after pauses that grow as long as it takes no job."""
 import time
 from concurrent.futures import Future
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ._codes import TooLargeError, UnexpectedMessageError
 from ._error import MillraceError, error_of
@@ -50,6 +50,21 @@ class Receipt:
 Item = Tuple[int, bytes]  # the index of a job, and the job as it is sent
 
 
+def messages_of(items: List[Item]) -> Iterator[List[Item]]:
+    """Divides jobs among messages, none of which has too many jobs or bytes."""
+    message: List[Item] = []
+    size = 0
+    for item in items:
+        full = len(message) == JOBS_PER_MESSAGE or size + len(item[1]) > BYTES_PER_MESSAGE
+        if message and full:
+            yield message
+            message, size = [], 0
+        message.append(item)
+        size += len(item[1])
+    if message:
+        yield message
+
+
 class Submitter:
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -73,7 +88,7 @@ class Submitter:
             error.message = f"job {index}: {error.message}"
             self._failed.append(Receipt(index, {"job": str(job.get("id") or "")}, error))
             return
-        if self._bytes + len(packed) > BYTES_PER_MESSAGE:
+        if self._has_room() and self._bytes + len(packed) > BYTES_PER_MESSAGE:
             self._flush()
         self._gathered.append((index, packed))
         self._bytes += len(packed)
@@ -83,17 +98,21 @@ class Submitter:
         self._send(False)
         if self._waiting:
             return False  # the broker has no room
-        return len(self._gathered) < JOBS_PER_MESSAGE or len(self._in_flight) < MESSAGES
+        return not self._is_full() or len(self._in_flight) < MESSAGES
+
+    def _is_full(self) -> bool:
+        return len(self._gathered) >= JOBS_PER_MESSAGE or self._bytes >= BYTES_PER_MESSAGE
+
+    def _has_room(self) -> bool:
+        return len(self._in_flight) < MESSAGES and not self._waiting
 
     def _send(self, all_of_them: bool) -> None:
         """A few jobs alone go at once where nothing is in flight; else messages become full."""
         if self._waiting and time.monotonic() >= self._resume:
             items, self._waiting = self._waiting, []
-            for start in range(0, len(items), JOBS_PER_MESSAGE):
-                self._ask(items[start:start + JOBS_PER_MESSAGE])
-        full = len(self._gathered) >= JOBS_PER_MESSAGE or self._bytes >= BYTES_PER_MESSAGE
-        room = len(self._in_flight) < MESSAGES and not self._waiting
-        if room and (full or all_of_them or not self._in_flight):
+            for message in messages_of(items):
+                self._ask(message)
+        if self._has_room() and (self._is_full() or all_of_them or not self._in_flight):
             self._flush()
 
     def _flush(self) -> None:

@@ -147,7 +147,9 @@ class Client:
         >>> client.generate("The sea is").text
         "a stub's answer"
         """
-        return next(iter(self.map([job_of(merged(job, fields), {})])))
+        # The map runs to its end, because only then it removes the stream of its results.
+        [result] = self.map([job_of(merged(job, fields), {})])
+        return result
 
     def map(self, prompts: Iterable[Prompt], /, *, ordered: bool = True, name: str | None = None,
             window: int = WINDOW, progress: Any = False,

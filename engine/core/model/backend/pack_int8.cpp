@@ -42,12 +42,12 @@ void add_within_fours(float* group) {
 }
 
 // The magnitudes of numbers as integers are ordered like the numbers.
-float largest_of(const float* group) {
+std::int32_t largest_of(const float* group) {
   std::int32_t largest = 0;
   for (std::size_t i = 0; i < INT8_GROUP; ++i) {
     largest = std::max(largest, std::bit_cast<std::int32_t>(group[i]) & 0x7fffffff);
   }
-  return std::bit_cast<float>(largest);
+  return largest;
 }
 
 void round_group(const float* group, float inverse, std::int8_t* codes) {
@@ -74,10 +74,11 @@ void rotate_groups(std::span<float> values) {
 
 float int8_row(std::span<const float> rotated, std::int8_t* codes) {
   constexpr float least = 0x1p-100f, largest_code = 127.0f;
-  float largest = 0.0f;
+  std::int32_t bits = 0;  // NaN is above all, so that the scale of its row is NaN
   for (std::size_t at = 0; at < rotated.size(); at += INT8_GROUP) {
-    largest = std::max(largest, largest_of(&rotated[at]));
+    bits = std::max(bits, largest_of(&rotated[at]));
   }
+  const float largest = std::bit_cast<float>(bits);
   if (largest < least) {
     std::fill_n(codes, rotated.size(), std::int8_t{0});
     return 0.0f;

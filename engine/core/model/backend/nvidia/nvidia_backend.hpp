@@ -2,9 +2,10 @@
 // The family of NVIDIA GPUs since compute capability 8.0. In math fast it has kernels of its own:
 // of products on the matrix unit over halves (kernels/matmul/half_nvidia.cl), those of gate and up
 // with their activation at the end, of norms (kernels/norm/nvidia.cl), of attention over halves and
-// most packed codes (kernels/attention/nvidia.cl, nvidia_levels.cl), and of the store of packed
-// keys and values (kernels/rope/nvidia.cl); the rest is generic. On other devices, where tests
-// force it, plain arithmetic stands for the instructions of these GPUs.
+// most packed codes (kernels/attention/nvidia.cl, nvidia_levels.cl), of the store of keys and
+// values (kernels/rope/nvidia.cl, half_nvidia.cl), and of experts; the rest is generic. Math int8
+// has products of bytes besides. On other devices, where tests force it, plain arithmetic stands
+// for the instructions of these GPUs.
 #include <cstdint>
 #include <map>
 #include <memory>

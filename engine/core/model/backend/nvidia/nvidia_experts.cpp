@@ -49,7 +49,7 @@ NvidiaExperts::Key NvidiaExperts::key_of(const PanelFormat& format, std::uint32_
 const ExpertShape& NvidiaExperts::shape_for(std::uint64_t choices) const {
   const std::uint32_t forced = backend_->target().variant.expert_shape;
   if (forced > 0) return expert_shapes()[forced - 1];
-  return expert_shape_for(about(choices), spec_.count, wide_->why_not().empty());
+  return expert_shape_for(about(choices), spec_.count, has_wide_);
 }
 
 Status NvidiaExperts::prepare(const ExpertWeights& weights) {
@@ -78,18 +78,28 @@ Status NvidiaExperts::prepare_group() {
   return {};
 }
 
-// Those that any number of choices may ask for.
 Status NvidiaExperts::prepare_shapes(const ExpertMatrix& matrix) {
   for (const ExpertRun& run : matrix.runs) {
-    const PanelLayout layout = backend_->layout_of(run.format, matrix.columns);
-    for (std::uint64_t choices = 1; choices < most_choices; choices = about(choices + 1)) {
-      const ExpertShape& shape = shape_for(choices);
-      const Status done = build(layout, shape);
-      if (done) continue;
-      if (!shape.wide || done.error().code != Code::kernel_build) return done;
-      wide_->give_up(done.error());
-      return prepare_shapes(matrix);
-    }
+    layouts_.push_back(backend_->layout_of(run.format, matrix.columns));
+    MILLRACE_TRY(build_shapes(layouts_.back()));
+  }
+  return {};
+}
+
+// Those that any number of choices may ask for. Where one of four warps fails, none is chosen any
+// more, and all matrices need those of one warp.
+Status NvidiaExperts::build_shapes(const PanelLayout& layout) {
+  for (std::uint64_t choices = 1; choices < most_choices; choices = about(choices + 1)) {
+    const ExpertShape& shape = shape_for(choices);
+    const Status done = build(layout, shape);
+    if (done) continue;
+    const bool is_forced = backend_->target().variant.expert_shape > 0;
+    if (!shape.wide || is_forced || done.error().code != Code::kernel_build) return done;
+    wide_->give_up(done.error());
+    has_wide_ = false;
+    const std::vector<PanelLayout> all = layouts_;
+    for (const PanelLayout& each : all) MILLRACE_TRY(build_shapes(each));
+    return {};
   }
   return {};
 }

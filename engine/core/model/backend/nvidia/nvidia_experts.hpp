@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "engine/core/model/backend/generic/generic_experts.hpp"
 #include "engine/core/model/backend/nvidia/expert_shapes.hpp"
@@ -26,6 +27,7 @@ class NvidiaExperts final : public ExpertProducts {
         wide_(&wide),
         spec_(spec),
         gate_(gate),
+        has_wide_(wide.why_not().empty()),
         generic_(backend) {}
 
   Status prepare(const ExpertWeights& weights) override;
@@ -45,6 +47,7 @@ class NvidiaExperts final : public ExpertProducts {
   const ExpertShape& shape_for(std::uint64_t choices) const;
   Status prepare_group();
   Status prepare_shapes(const ExpertMatrix& matrix);
+  Status build_shapes(const PanelLayout& layout);
   Status build(const PanelLayout& layout, const ExpertShape& shape);
   Key key_of(const PanelFormat& format, std::uint32_t columns, const ExpertShape& shape) const;
   Status reserve(std::uint64_t choices);
@@ -57,9 +60,11 @@ class NvidiaExperts final : public ExpertProducts {
   WideProducts* wide_;
   ExpertsSpec spec_;
   Gate gate_;
+  bool has_wide_;  // whether shapes of four warps may be chosen
   GenericExperts generic_;
   Kernel group_;
   std::map<Key, Kernel> products_;
+  std::vector<PanelLayout> layouts_;  // that products_ has the shapes of
   // The list of tiles of the last step (kernels/experts/tiles.h). Launches run in order, so all
   // layers use the same; the driver keeps an old buffer until its commands are done.
   Buffer tiles_;
