@@ -14,7 +14,8 @@ void Waiter::sleep_until_nearly_done(const DeviceEvent& event) const {
   if (Clock::now() >= end) return;
   cl_command_queue queue = nullptr;  // must be flushed, as clWaitForEvents does
   const cl_int found =
-      clGetEventInfo(event.handle(), CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr);
+      clGetEventInfo(event.handle(), CL_EVENT_COMMAND_QUEUE, sizeof(cl_command_queue),
+                     static_cast<void*>(&queue), nullptr);
   if (found != CL_SUCCESS || queue == nullptr || clFlush(queue) != CL_SUCCESS) return;
   while (Clock::now() < end) {
     cl_int status = CL_COMPLETE;
