@@ -197,7 +197,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
           at_length("It holds keys and values, and of a model with recurrent layers a state for "
                     "each beginning, which is as large as many tokens."));
   add("--math", flags.math, "MODE",
-      "activations rounded (fast), in fp32 (exact), or bytes times bytes (int8)" +
+      "arithmetic: fast, exact (fp32) or int8 (bytes)" +
           at_length("fast rounds activations to 8 bits where weights are quantized, on NVIDIA GPUs "
                     "to halves. int8, only on NVIDIA GPUs, also rounds weights to bytes, with a "
                     "scale for each row: where steps have many tokens it is faster than fast, and "

@@ -249,8 +249,8 @@ TEST(ExpertWeights, NameWhatIsWrong) {
   asked.spec.width = 48;
   EXPECT_EQ(
       refusal(asked, layer),
-      "experts.gguf: tensor \"blk.0.ffn_gate_exps.weight\" is 72 x 40 x 20 where the metadata "
-      "asks for 72 x 48 x 20");
+      "experts.gguf: tensor \"blk.0.ffn_down_exps.weight\" is 40 x 72 x 20 where the metadata "
+      "asks for 48 x 72 x 20");
   asked = shape;
   asked.spec.selection_bias = true;
   EXPECT_NE(refusal(asked, layer).find("blk.0.exp_probs_b.bias"), std::string::npos);
