@@ -23,11 +23,6 @@
 #define VALUE_GROUPS ((VALUE_VECTORS + ROW_ITEMS - 1) / ROW_ITEMS)
 #define KEY_STRIDE (PAGE_TOKENS + 2)  // of a channel, so that work-items never meet in a bank
 
-static inline float mr_kept(float value) {
-  const float kept = value < -65504.0f ? -65504.0f : value;
-  return kept > 65504.0f ? 65504.0f : kept;
-}
-
 // Rotates four pairs of a query, from pair 4 * v on.
 static inline void mr_rotate_query(__global float* head, __global const float2* turns, uint v) {
   __global const float4* two = (__global const float4*)(turns + 4 * v);

@@ -7,64 +7,21 @@
 #include <bit>
 #include <cmath>
 
-#include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/backend/nvidia/wide_products.hpp"
 #include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/one_layer.hpp"
-#include "tests/support/random_blocks.hpp"
+#include "tests/unit/kernels/file_matrix.hpp"
 
 namespace millrace::engine {
 namespace {
 
-using testing::append_random_block;
-using testing::append_value;
 using testing::download;
 using testing::must;
 using testing::open_device;
 using testing::Random;
 using testing::upload;
-
-std::uint16_t random_half(Random& random) {
-  return static_cast<std::uint16_t>(random.below(2) << 15 | (0x2000 + random.below(0x1000)));
-}
-
-struct Matrix {
-  TensorType type = TensorType::f16;
-  std::uint32_t rows = 0, columns = 0;
-  std::vector<std::byte> bytes;
-  std::vector<float> values;  // [rows][columns], as the file defines them
-
-  Tensor tensor() const {
-    Tensor out;
-    out.name = "random";
-    out.type = type;
-    out.rank = 2;
-    out.shape = {columns, rows, 1, 1};
-    out.data = bytes;
-    return out;
-  }
-};
-
-Matrix random_matrix(TensorType type, std::uint32_t rows, std::uint32_t columns, Random& random) {
-  Matrix out{.type = type, .rows = rows, .columns = columns, .bytes = {}, .values = {}};
-  const std::uint32_t blocks = rows * (columns / traits_of(type).block_elements);
-  for (std::uint32_t i = 0; i < blocks; ++i) {
-    if (type == TensorType::f16) {
-      append_value(out.bytes, random_half(random));
-    } else if (type == TensorType::bf16) {
-      append_value(out.bytes, static_cast<std::uint16_t>(random.below(2) << 15 |
-                                                         (0x3c00 + random.below(0x200))));
-    } else {
-      append_random_block(out.bytes, type, random,
-                          [&](std::uint32_t) { return random_half(random); });
-    }
-  }
-  out.values.resize(std::size_t{rows} * columns);
-  must(dequantize_rows(out.tensor(), 0, rows, out.values));
-  return out;
-}
 
 float to_half(float value) {
   return half_to_float(float_to_half(value));
@@ -73,7 +30,7 @@ float to_half(float value) {
 // Products by one matrix, with x as rows that become codes on the device.
 class Products {
  public:
-  Products(const Matrix& matrix, std::uint32_t compute_units, std::uint32_t wide_shape = 0,
+  Products(const FileMatrix& matrix, std::uint32_t compute_units, std::uint32_t wide_shape = 0,
            bool stored = false)
       : device_(open_device({.variant = "nvidia", .compute_units = compute_units})),
         operations_(*device_, one_layer({.head_dim = 32}), MathMode::fast,
@@ -121,7 +78,7 @@ class Products {
  private:
   std::unique_ptr<Device> device_;
   Operations operations_;
-  const Matrix& matrix_;
+  const FileMatrix& matrix_;
   std::uint32_t panels_ = 0;
   Projection projection_;
 };
@@ -143,7 +100,7 @@ TEST_P(HalfMatmul, IsCloseToFloat64AndTheSameInEveryShape) {
   // More columns than the tiles of instructions of four warps; one warp's are narrower.
   const std::uint32_t most =
       open_device({.variant = "nvidia"})->info().has_matrix_unit() ? 250 : 100;
-  const Matrix matrix = random_matrix(GetParam(), 150, k, random);
+  const FileMatrix matrix = random_file_matrix(GetParam(), 150, k, random);
   const std::vector<float> x = random.floats(std::size_t{most} * k, -2, 2);
   const std::vector<float> bias = random.floats(160, -1, 1);
   std::vector<float> first;
@@ -187,7 +144,7 @@ TEST_P(HalfMatmul, EachShapeOfFourWarpsHasTheBitsOfOneWarp) {
   }
   Random random(6);
   const std::uint32_t k = std::max(224u, 3 * traits_of(GetParam()).block_elements);
-  const Matrix matrix = random_matrix(GetParam(), 150, k, random);
+  const FileMatrix matrix = random_file_matrix(GetParam(), 150, k, random);
   const std::uint32_t most = 300;
   const std::vector<float> x = random.floats(std::size_t{most} * k, -2, 2);
   const std::vector<float> bias = random.floats(160, -1, 1);
@@ -221,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Types, HalfMatmul, ::testing::ValuesIn(types()),
 // BF16 is stored as halves where products alone read it.
 TEST(HalfMatmulStored, HalvesOfBf16HaveTheBitsOfBf16) {
   Random random(7);
-  const Matrix matrix = random_matrix(TensorType::bf16, 50, 96, random);
+  const FileMatrix matrix = random_file_matrix(TensorType::bf16, 50, 96, random);
   Products own(matrix, 2), stored(matrix, 2, 0, true);
   ASSERT_EQ(own.format().codes, Codes::bf16);
   ASSERT_EQ(stored.format().codes, Codes::f16);
@@ -241,7 +198,7 @@ TEST(HalfMatmulStored, HalvesOfBf16HaveTheBitsOfBf16) {
 // A number beyond the halves shows in every output of its column, and in no other.
 TEST(HalfMatmulRange, WhatIsTooLargeIsNotHidden) {
   Random random(5);
-  const Matrix matrix = random_matrix(TensorType::q8_0, 32, 64, random);
+  const FileMatrix matrix = random_file_matrix(TensorType::q8_0, 32, 64, random);
   Products products(matrix, 1);
   std::vector<float> x = random.floats(3 * 64, -2, 2);
   x[64 + 5] = 2e6f;

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/core/gguf/dequantize.hpp"
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/model/backend/nvidia/wide_products.hpp"
 #include "engine/core/model/backend/pack_int8.hpp"
@@ -15,58 +14,16 @@
 #include "kernels/matmul/int8_panel.h"
 #include "tests/support/device.hpp"
 #include "tests/support/one_layer.hpp"
-#include "tests/support/random_blocks.hpp"
+#include "tests/unit/kernels/file_matrix.hpp"
 
 namespace millrace::engine {
 namespace {
 
-using testing::append_random_block;
-using testing::append_value;
 using testing::download;
 using testing::must;
 using testing::open_device;
 using testing::Random;
 using testing::upload;
-
-std::uint16_t random_half(Random& random) {
-  return static_cast<std::uint16_t>(random.below(2) << 15 | (0x2000 + random.below(0x1000)));
-}
-
-struct Matrix {
-  TensorType type = TensorType::q8_0;
-  std::uint32_t rows = 0, columns = 0;
-  std::vector<std::byte> bytes;
-  std::vector<float> values;  // [rows][columns], as the file defines them
-
-  Tensor tensor() const {
-    Tensor out;
-    out.name = "random";
-    out.type = type;
-    out.rank = 2;
-    out.shape = {columns, rows, 1, 1};
-    out.data = bytes;
-    return out;
-  }
-};
-
-Matrix random_matrix(TensorType type, std::uint32_t rows, std::uint32_t columns, Random& random) {
-  Matrix out{.type = type, .rows = rows, .columns = columns, .bytes = {}, .values = {}};
-  const std::uint32_t blocks = rows * (columns / traits_of(type).block_elements);
-  for (std::uint32_t i = 0; i < blocks; ++i) {
-    if (type == TensorType::f16) {
-      append_value(out.bytes, random_half(random));
-    } else if (type == TensorType::bf16) {
-      append_value(out.bytes, static_cast<std::uint16_t>(random.below(2) << 15 |
-                                                         (0x3c00 + random.below(0x200))));
-    } else {
-      append_random_block(out.bytes, type, random,
-                          [&](std::uint32_t) { return random_half(random); });
-    }
-  }
-  out.values.resize(std::size_t{rows} * columns);
-  must(dequantize_rows(out.tensor(), 0, rows, out.values));
-  return out;
-}
 
 // Rows of codes with a scale each.
 struct CodedRows {
@@ -86,7 +43,7 @@ std::vector<float> rotated(const std::vector<float>& values, std::uint32_t colum
   return out;
 }
 
-CodedRows weights_of(const Matrix& matrix) {
+CodedRows weights_of(const FileMatrix& matrix) {
   CodedRows out{.columns = INT8_GROUPS(matrix.columns) * INT8_GROUP, .codes = {}, .scales = {}};
   const std::vector<float> values = rotated(matrix.values, matrix.columns);
   out.codes.resize(values.size());
@@ -124,7 +81,7 @@ float product(const CodedRows& w, std::size_t row, const CodedRows& x, std::size
 // Products by one matrix, with x as rows that become codes on the device.
 class Products {
  public:
-  Products(const Matrix& matrix, std::uint32_t compute_units, std::uint32_t wide_shape = 0)
+  Products(const FileMatrix& matrix, std::uint32_t compute_units, std::uint32_t wide_shape = 0)
       : device_(open_device({.variant = "nvidia", .compute_units = compute_units})),
         operations_(*device_, one_layer({.head_dim = 32}), MathMode::int8,
                     {.wide_shape = wide_shape}),
@@ -172,7 +129,7 @@ class Products {
  private:
   std::unique_ptr<Device> device_;
   Operations operations_;
-  const Matrix& matrix_;
+  const FileMatrix& matrix_;
   Projection projection_;
   CodedRows codes_;
 };
@@ -185,7 +142,7 @@ std::vector<TensorType> types() {
   return out;
 }
 
-void expect_contract(const Matrix& matrix, Products& products, const std::vector<float>& x,
+void expect_contract(const FileMatrix& matrix, Products& products, const std::vector<float>& x,
                      std::uint32_t columns) {
   const std::uint32_t rows = products.out_rows();
   Random random(4);
@@ -209,7 +166,7 @@ class Int8Matmul : public ::testing::TestWithParam<TensorType> {};
 TEST_P(Int8Matmul, HasTheBitsOfItsContract) {
   Random random(3);
   const std::uint32_t k = round_up(160, traits_of(GetParam()).block_elements);
-  const Matrix matrix = random_matrix(GetParam(), 20, k, random);
+  const FileMatrix matrix = random_file_matrix(GetParam(), 20, k, random);
   Products products(matrix, 1);
   const std::uint32_t columns = 9;
   expect_contract(matrix, products, random.floats(std::size_t{columns} * k, -2, 2), columns);
@@ -222,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Int8Matmul, ::testing::ValuesIn(types()),
 TEST(Int8Shapes, HaveTheBitsOfTheContract) {
   for (const std::uint32_t k : {96u, 128u, 704u}) {
     Random random(5);
-    const Matrix matrix = random_matrix(TensorType::q8_0, 150, k, random);
+    const FileMatrix matrix = random_file_matrix(TensorType::q8_0, 150, k, random);
     for (const std::uint32_t units : {1u, 3u, 1000u}) {
       Products products(matrix, units);
       for (const std::uint32_t columns : {1u, 8u, 33u, 70u}) {
@@ -241,7 +198,7 @@ TEST(Int8Shapes, EachShapeOfFourWarpsHasTheBitsOfTheContract) {
   for (std::uint32_t shape = 1; shape <= WideProducts::shapes({.codes = Codes::bytes}); ++shape) {
     for (const std::uint32_t k : {96u, 704u, 4096u}) {
       Random random(8);
-      const Matrix matrix = random_matrix(TensorType::q8_0, 150, k, random);
+      const FileMatrix matrix = random_file_matrix(TensorType::q8_0, 150, k, random);
       for (const std::uint32_t units : {1u, 1000u}) {
         Products products(matrix, units, shape);
         for (const std::uint32_t columns : {1u, 65u, 300u}) {
@@ -258,7 +215,7 @@ TEST(Int8Shapes, EachShapeOfFourWarpsHasTheBitsOfTheContract) {
 TEST(Int8Products, AreCloseToFloat64) {
   constexpr std::uint32_t k = 1024;
   Random random(9);
-  const Matrix matrix = random_matrix(TensorType::q8_0, 32, k, random);
+  const FileMatrix matrix = random_file_matrix(TensorType::q8_0, 32, k, random);
   Products products(matrix, 1);
   std::vector<float> x = random.floats(k, -1, 1);
   x[100] = 30;  // its group shares it
@@ -279,7 +236,7 @@ TEST(Int8Products, AreCloseToFloat64) {
 TEST(Int8Products, WhatIsTooLargeIsNotHidden) {
   constexpr std::uint32_t k = 256;
   Random random(7);
-  const Matrix matrix = random_matrix(TensorType::q8_0, 32, k, random);
+  const FileMatrix matrix = random_file_matrix(TensorType::q8_0, 32, k, random);
   Products products(matrix, 1);
   for (const float bad :
        {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::quiet_NaN(), 2e30f}) {
