@@ -44,6 +44,7 @@ STANDS_FOR = {
     "libsqlite3-dev": include("sqlite3.h"),
     "libpng-dev": include("png.h"),
     "libtomlplusplus-dev": include("toml++/"),
+    "libmicrohttpd-dev": include("microhttpd.h"),
     "ocl-icd-opencl-dev": cmake(r"find_package\(OpenCL\b"),
     "opencl-headers": include("CL/cl"),
     "pocl-opencl-icd": run(r"\bmillrace\" run\b"),  # on a machine without another device

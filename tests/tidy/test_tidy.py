@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "engine/core": ["engine/core", "schemas/base", "kernels"],
     "engine/supervise": ["engine/supervise", "schemas/base"],
     "engine/worker": ["engine/worker", "engine/supervise", "engine/core", "schemas"],
+    "http": ["http", "client/link", "schemas"],
     "client": ["client", "schemas"],
     "tests": [""],
     "bench": [""],
@@ -34,7 +35,7 @@ EXTRA = {
                         "engine/worker/options.hpp", "broker"],
 }
 # Headers that take seconds to compile, which our headers must not include.
-HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h")
+HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h|microhttpd\.h")
 PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp"}  # only sources include these
 ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)

@@ -1,0 +1,144 @@
+#include "http/exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace millrace::http {
+
+void Inbox::post(std::shared_ptr<Exchange> exchange) {
+  const std::scoped_lock lock(mutex_);
+  if (!wake_) return;
+  waiting_.push_back(std::move(exchange));
+  if (waiting_.size() == 1) wake_();
+}
+
+std::vector<std::shared_ptr<Exchange>> Inbox::take() {
+  const std::scoped_lock lock(mutex_);
+  // An exchange that changes from now on is posted again.
+  for (const auto& exchange : waiting_) exchange->posted_ = false;
+  return std::exchange(waiting_, {});
+}
+
+void Inbox::close() {
+  const std::scoped_lock lock(mutex_);
+  wake_ = nullptr;
+  waiting_.clear();
+}
+
+Exchange::Exchange(Request request, std::shared_ptr<Inbox> inbox, std::size_t queue_bytes)
+    : request_(std::move(request)), inbox_(std::move(inbox)), queue_bytes_(queue_bytes) {}
+
+void Exchange::post() {
+  if (!posted_.exchange(true)) inbox_->post(shared_from_this());
+}
+
+void Exchange::respond(Response response) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (gone_ || phase_ != Phase::waiting) return;
+    response_ = std::move(response);
+    phase_ = Phase::responded;
+  }
+  post();
+}
+
+void Exchange::begin_stream(Response head) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (gone_ || phase_ != Phase::waiting) return;
+    response_ = std::move(head);
+    phase_ = Phase::streaming;
+  }
+  post();
+}
+
+bool Exchange::write(std::string_view bytes) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (gone_ || phase_ != Phase::streaming) return false;
+    if (queue_.size() - read_ + bytes.size() > queue_bytes_) return false;
+    if (read_ > 0 && queue_.size() + bytes.size() > queue_.capacity()) {
+      queue_.erase(0, std::exchange(read_, 0));
+    }
+    queue_ += bytes;
+  }
+  post();
+  return true;
+}
+
+void Exchange::end() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (gone_ || phase_ != Phase::streaming) return;
+    phase_ = Phase::ended;
+  }
+  post();
+}
+
+void Exchange::abort() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (gone_ || phase_ == Phase::responded) return;
+    phase_ = Phase::aborted;
+    queue_ = {};
+    read_ = 0;
+  }
+  post();
+}
+
+bool Exchange::answered() const {
+  const std::scoped_lock lock(mutex_);
+  return phase_ != Phase::waiting;
+}
+
+bool Exchange::gone() const {
+  const std::scoped_lock lock(mutex_);
+  return gone_;
+}
+
+void Exchange::on_gone(std::function<void()> callback) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!gone_) {
+      on_gone_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+long Exchange::read(char* to, std::size_t most) {
+  const std::scoped_lock lock(mutex_);
+  if (gone_ || phase_ == Phase::aborted) return cut_off;
+  const std::size_t bytes = std::min(most, queue_.size() - read_);
+  if (bytes == 0) return phase_ == Phase::ended ? at_end : wait_for_more;
+  std::memcpy(to, queue_.data() + read_, bytes);
+  read_ += bytes;
+  if (read_ == queue_.size()) {
+    read_ = 0;
+    queue_.clear();
+  }
+  return static_cast<long>(bytes);
+}
+
+void Exchange::leave() {
+  std::function<void()> callback;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (gone_) return;
+    gone_ = true;
+    queue_ = {};
+    read_ = 0;
+    callback = std::exchange(on_gone_, nullptr);
+  }
+  if (callback) callback();
+}
+
+void Exchange::finish() {
+  std::function<void()> unused;
+  const std::scoped_lock lock(mutex_);
+  unused = std::exchange(on_gone_, nullptr);  // its captures end after the lock
+}
+
+}  // namespace millrace::http

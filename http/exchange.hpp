@@ -1,0 +1,93 @@
+#pragma once
+// One request and its answer. A handler gets it on the server's thread and may keep it: the answer
+// may come later and from any thread. While it waits, the connection is suspended and costs nothing
+// but its memory.
+//
+//   exchange->respond({.body = "{}"});                            // the whole answer, or
+//   exchange->begin_stream({.type = "text/event-stream"});        // pieces of it:
+//   if (!exchange->write("data: 1\n\n")) exchange->abort();       // the client reads too slowly
+//   exchange->end();
+//
+// Only the first respond() or begin_stream() counts. What is written waits in a queue of a bounded
+// size, so a client that does not read costs no more than that.
+// Thread safety: any thread may call everything.
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/request.hpp"
+
+namespace millrace::http {
+
+class Exchange;
+struct Connection;
+
+// Where exchanges tell the server's thread that they have something for it.
+class Inbox {
+ public:
+  explicit Inbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  void post(std::shared_ptr<Exchange> exchange);
+  std::vector<std::shared_ptr<Exchange>> take();
+  void close();  // from now on nothing is woken
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Exchange>> waiting_;
+  std::function<void()> wake_;
+};
+
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  Exchange(Request request, std::shared_ptr<Inbox> inbox, std::size_t queue_bytes);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  const Request& request() const { return request_; }
+
+  void respond(Response response);
+  // Sends status and headers; the body is what is written until end().
+  void begin_stream(Response head);
+  // False: nothing was taken, because the queue is full, the client is gone, or no stream is open.
+  bool write(std::string_view bytes);
+  void end();
+  void abort();  // closes the connection without an end, so that the client sees that it is cut
+
+  bool answered() const;  // respond() or begin_stream() was called
+  bool gone() const;      // the connection ended before the answer did
+  // Calls this once if the connection ends before the answer does: on the server's thread, or at
+  // once where it has ended.
+  void on_gone(std::function<void()> callback);
+
+ private:
+  friend class Connections;
+  enum class Phase : std::uint8_t { waiting, responded, streaming, ended, aborted };
+  static constexpr long wait_for_more = 0, at_end = -1, cut_off = -2;
+
+  // For the server's thread.
+  long read(char* to, std::size_t most);  // bytes, or one of the above
+  void leave();                           // the connection has ended
+  void finish();                          // the answer is sent
+  void post();
+
+  Request request_;
+  const std::shared_ptr<Inbox> inbox_;
+  const std::size_t queue_bytes_;
+  mutable std::mutex mutex_;
+  Phase phase_ = Phase::waiting;
+  Response response_;
+  std::string queue_;
+  std::size_t read_ = 0;  // of the queue
+  bool gone_ = false;
+  std::function<void()> on_gone_;
+
+  friend class Inbox;
+  std::atomic<bool> posted_ = false;
+  Connection* connection_ = nullptr;  // the server's thread alone uses it
+};
+
+}  // namespace millrace::http

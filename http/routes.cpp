@@ -1,0 +1,120 @@
+#include "http/routes.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "schemas/base/utf8.hpp"
+
+namespace millrace::http {
+namespace {
+
+std::vector<std::string> segments_of(std::string_view path) {
+  std::vector<std::string> segments;
+  while (!path.empty()) {
+    path.remove_prefix(1);  // the slash
+    const auto end = std::min(path.find('/'), path.size());
+    segments.emplace_back(path.substr(0, end));
+    path.remove_prefix(end);
+  }
+  return segments;
+}
+
+bool is_name(std::string_view segment) {
+  return segment.starts_with('{');
+}
+bool takes_all(std::string_view segment) {
+  return segment.ends_with("*}");
+}
+std::string name_of(std::string_view segment) {
+  return std::string(segment.substr(1, segment.size() - (takes_all(segment) ? 3 : 2)));
+}
+
+std::optional<Routes::Parts> match(const std::vector<std::string>& pattern,
+                                   const std::vector<std::string>& path) {
+  Routes::Parts parts;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (i >= path.size()) return std::nullopt;
+    if (!is_name(pattern[i])) {
+      if (pattern[i] != path[i]) return std::nullopt;
+      continue;
+    }
+    std::string value = path[i];
+    if (takes_all(pattern[i])) {
+      for (std::size_t next = i + 1; next < path.size(); ++next) value += "/" + path[next];
+    }
+    if (value.empty()) return std::nullopt;
+    parts[name_of(pattern[i])] = std::move(value);
+    if (takes_all(pattern[i])) return parts;
+  }
+  if (path.size() != pattern.size()) return std::nullopt;
+  return parts;
+}
+
+std::optional<int> digit(char letter) {
+  if (letter >= '0' && letter <= '9') return letter - '0';
+  if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
+  if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Routes::add(std::string_view method, std::string_view pattern, Handler handler,
+                 std::uint64_t body_bytes) {
+  routes_.push_back({std::string(method), segments_of(pattern), std::move(handler), body_bytes});
+}
+
+Routes::Match Routes::find(std::string_view method, const std::vector<std::string>& path) const {
+  Match found;
+  for (const Route& route : routes_) {
+    auto parts = match(route.pattern, path);
+    if (!parts) continue;
+    if (route.method == method || (route.method == "GET" && method == "HEAD")) {
+      found.route = &route;
+      found.parts = *std::move(parts);
+      return found;
+    }
+    found.allowed.push_back(route.method);
+    if (route.method == "GET") found.allowed.emplace_back("HEAD");
+  }
+  return found;
+}
+
+Result<std::string> unescape(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char letter = text[i];
+    if (letter == '%') {
+      const auto high = i + 2 < text.size() ? digit(text[i + 1]) : std::nullopt;
+      const auto low = high ? digit(text[i + 2]) : std::nullopt;
+      if (!low) return fail(Code::invalid_value, "the address has a broken escape after %");
+      letter = static_cast<char>(*high * 16 + *low);
+      i += 2;
+    }
+    const auto value = static_cast<unsigned char>(letter);
+    if (value < 0x20 || value == 0x7f) {
+      return fail(Code::invalid_value, "the address has a control character");
+    }
+    plain += letter;
+  }
+  if (!utf8_valid(plain)) return fail(Code::invalid_utf8, "the address is not UTF-8");
+  return plain;
+}
+
+Result<std::vector<std::string>> split_path(std::string_view path) {
+  if (!path.starts_with('/')) {
+    return fail(Code::invalid_value, "the address does not begin with a slash");
+  }
+  std::vector<std::string> segments = segments_of(path);
+  for (std::string& segment : segments) {
+    MILLRACE_ASSIGN(segment, unescape(segment));
+    if (segment == "." || segment == "..") {
+      return fail(Code::invalid_value, "the address has a segment of dots");
+    }
+  }
+  return segments;
+}
+
+}  // namespace millrace::http

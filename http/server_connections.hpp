@@ -1,0 +1,91 @@
+#pragma once
+// The server's connections and what libmicrohttpd reports of them: the callbacks of server.cpp call
+// these member functions. Only server*.cpp includes this.
+// Thread safety: the server's thread alone, but for counts().
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "http/server.hpp"
+
+struct MHD_Connection;
+
+namespace millrace::http {
+
+class Connections;
+
+// A connection has requests one after the other.
+struct Connection {
+  enum class State : std::uint8_t {
+    idle,       // no request yet, or its head is not complete
+    receiving,  // the body arrives
+    working,    // the handler has it
+    answering   // the answer is being sent
+  };
+  Connections* owner = nullptr;
+  MHD_Connection* handle = nullptr;
+  int descriptor = -1;
+  State state = State::idle;
+  std::int64_t since_us = 0;  // of the state
+  bool excess = false;        // opened when all others were at work
+  bool suspended = false;
+  bool hung_up = false;  // the client has closed its side
+  bool too_large = false;
+  std::uint64_t body_limit = 0;
+  std::uint64_t received = 0;  // of the body
+  const Route* route = nullptr;
+  std::shared_ptr<Exchange> exchange;
+  std::list<Connection>::iterator self;
+};
+
+class Connections {
+ public:
+  Connections(const ServerOptions& options, const Routes& routes, std::shared_ptr<Inbox> inbox)
+      : options_(options), routes_(routes), inbox_(std::move(inbox)) {}
+
+  // What happens to a connection.
+  Connection& opened(MHD_Connection* handle, int descriptor);
+  void closed(Connection& connection);
+  void hung_up(Connection& connection);  // the client has closed its side
+
+  // What happens to a request. False: the connection has to be closed.
+  bool begin(Connection& connection, const char* url, const char* method);
+  void receive(Connection& connection, const char* data, std::size_t bytes);
+  bool proceed(Connection& connection);  // the request is complete, or its answer is ready
+  long read(Connection& connection, char* to, std::size_t most);  // the next piece of a stream
+  void ended(Connection& connection, bool complete);
+
+  void take_inbox();  // lets connections go on whose answers have grown
+  void close_slow();  // ends what has had its time
+  // No more requests: idle connections are closed. Then whether an answer is still under way.
+  void drain();
+  bool busy() const { return !at_work_.empty(); }
+  void close_all();
+  bool empty() const { return at_work_.empty() && idle_.empty(); }
+
+  ServerCounts counts() const;
+
+ private:
+  std::optional<Response> judge(Connection& connection, Request& request, const char* url);
+  bool refuse(Connection& connection, Response response);
+  Response refusal(int status, const Error& error) const;
+  bool send(Connection& connection);
+  void move_to(Connection& connection, Connection::State state);
+  void resume(Connection& connection);
+  void forget_body(Connection& connection);
+
+  const ServerOptions& options_;
+  const Routes& routes_;
+  const std::shared_ptr<Inbox> inbox_;
+  std::list<Connection> idle_;     // the longest idle first
+  std::list<Connection> at_work_;  // with a request
+  std::uint64_t body_bytes_ = 0;   // of requests that are being read
+  bool draining_ = false;
+  std::atomic<std::uint64_t> requests_ = 0, refused_ = 0, evicted_ = 0;
+  std::atomic<std::uint32_t> open_ = 0;
+};
+
+}  // namespace millrace::http
