@@ -8,7 +8,7 @@
 
 #include "broker/ledger/verify_ledger.hpp"
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/number_text.hpp"
 
 namespace millrace::client {

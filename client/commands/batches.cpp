@@ -9,8 +9,8 @@
 
 #include "client/commands/command.hpp"
 #include "client/commands/times.hpp"
-#include "client/lines/json_fields.hpp"
 #include "schemas/base/number_text.hpp"
+#include "schemas/json_fields.hpp"
 
 namespace millrace::client {
 namespace {

@@ -8,12 +8,12 @@
 #include "client/commands/command.hpp"
 #include "client/commands/device_flags.hpp"
 #include "client/commands/text_input.hpp"
-#include "client/lines/json_writer.hpp"
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/hub/open_model.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
 #include "engine/worker/driver_guard.hpp"
 #include "schemas/base/env.hpp"
+#include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
 namespace {

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
 namespace {

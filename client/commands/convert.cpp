@@ -7,11 +7,11 @@
 #include <filesystem>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
 #include "engine/core/device/cores.hpp"
 #include "engine/core/gguf/file.hpp"
 #include "engine/core/hub/open_model.hpp"
 #include "schemas/base/env.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/base/split_name.hpp"
 

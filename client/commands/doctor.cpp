@@ -16,8 +16,8 @@
 #include "broker/server/keyring.hpp"
 #include "broker/server/settings.hpp"
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
 #include "engine/core/device/device.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/net/socket.hpp"
 #include "schemas/base/number_text.hpp"
 

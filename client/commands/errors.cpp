@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/nearest_name.hpp"
 
 namespace millrace::client {

@@ -8,7 +8,6 @@
 #include "client/commands/fidelity_report.hpp"
 #include "client/commands/kv_names.hpp"
 #include "client/commands/text_input.hpp"
-#include "client/lines/json_writer.hpp"
 #include "engine/core/families/read_spec.hpp"
 #include "engine/core/hub/open_model.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
@@ -16,6 +15,7 @@
 #include "engine/worker/options.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/env.hpp"
+#include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
 namespace {

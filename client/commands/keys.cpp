@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/keys/grants.hpp"
 #include "schemas/keys/key_file.hpp"
 

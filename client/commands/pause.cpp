@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdio>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
 #include "client/run/progress_text.hpp"
+#include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
 namespace {

@@ -12,12 +12,12 @@
 #include "client/commands/engine_flags.hpp"
 #include "client/commands/run_console.hpp"
 #include "client/commands/text_input.hpp"
-#include "client/lines/json_writer.hpp"
 #include "client/lines/parse_line.hpp"
-#include "client/lines/result_fields.hpp"
 #include "client/link/result_wait.hpp"
 #include "client/run/backend.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/random_id.hpp"
+#include "schemas/openai/logprobs.hpp"
 
 namespace millrace::client {
 namespace {
@@ -148,7 +148,7 @@ void ScoreRun::take(std::uint64_t line, const JobResult& result) {
   std::string out;
   JsonWriter writer(out);
   writer.begin_object().field("line", line).key("token_ids");
-  write_ids(writer, *result.result->prompt);
+  openai::write_ids(writer, *result.result->prompt);
   writer.key("logprobs").begin_array();
   for (const float value : logprobs.token) {
     writer.value(value);
@@ -156,7 +156,7 @@ void ScoreRun::take(std::uint64_t line, const JobResult& result) {
   writer.end_array();
   if (logprobs.top > 0) {
     writer.key("top");
-    write_logprob_arrays(writer, logprobs);
+    openai::write_logprob_arrays(writer, logprobs);
   }
   writer.field("sum", sum).field("scored_tokens", counted).key("perplexity");
   if (counted > 0) {

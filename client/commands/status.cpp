@@ -5,10 +5,10 @@
 
 #include "client/commands/command.hpp"
 #include "client/commands/times.hpp"
-#include "client/lines/json_fields.hpp"
 #include "client/run/engine_text.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/codec.hpp"
+#include "schemas/json_fields.hpp"
 
 namespace millrace::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "client/commands/times.hpp"
-#include "client/lines/json_fields.hpp"
+#include "schemas/json_fields.hpp"
 
 namespace millrace::client {
 Result<std::vector<StreamState>> ask_streams(const BrokerFlags& broker, bool json) {

@@ -7,9 +7,9 @@
 
 #include "client/commands/stream_lists.hpp"
 #include "client/commands/times.hpp"
-#include "client/lines/json_fields.hpp"
 #include "schemas/base/command_units.hpp"
 #include "schemas/base/number_text.hpp"
+#include "schemas/json_fields.hpp"
 
 namespace millrace::client {
 namespace {

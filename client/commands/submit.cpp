@@ -13,10 +13,10 @@
 #include "client/commands/room_watch.hpp"
 #include "client/commands/submit_files.hpp"
 #include "client/commands/times.hpp"
-#include "client/lines/json_writer.hpp"
 #include "client/lines/result_line.hpp"
 #include "client/link/batch_closer.hpp"
 #include "client/link/result_wait.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/number_text.hpp"
 
 namespace millrace::client {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "client/commands/command.hpp"
-#include "client/lines/json_writer.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/base/hash.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/codec.hpp"
 
 namespace millrace::client {

@@ -6,8 +6,8 @@
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
 #include "client/commands/text_input.hpp"
-#include "client/lines/json_writer.hpp"
-#include "client/lines/result_fields.hpp"
+#include "schemas/base/json_writer.hpp"
+#include "schemas/openai/logprobs.hpp"
 
 namespace millrace::client {
 namespace {
@@ -27,8 +27,8 @@ Result<std::string> ids_line(const engine::Tokenizer& tokenizer, const std::stri
   MILLRACE_TRY(check_text(text));
   std::string out;
   JsonWriter writer(out);
-  write_ids(writer, tokenizer.tokenize(text, {.add_special_tokens = flags.special,
-                                              .parse_special = flags.parse_special}));
+  openai::write_ids(writer, tokenizer.tokenize(text, {.add_special_tokens = flags.special,
+                                                      .parse_special = flags.parse_special}));
   return out;
 }
 

@@ -1,6 +1,6 @@
 #include "client/lines/batch_line.hpp"
 
-#include "client/lines/json_fields.hpp"
+#include "schemas/json_fields.hpp"
 
 namespace millrace::client {
 

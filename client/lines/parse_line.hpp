@@ -1,7 +1,7 @@
 #pragma once
 // Turns an input line into a job. A line is in OpenAI's batch format (`custom_id`, `method`, `url`,
 // `body`) for /v1/chat/completions or /v1/completions, or it is a plain job, which is the job map
-// of schemas/README.md as JSON (token ids as arrays).
+// of schemas/README.md as JSON (token ids as arrays). schemas/openai/ maps the body.
 //
 // The job passes the checks that the broker makes (schemas/codec.hpp), so that a bad line is known
 // before it is sent. Unknown fields stay in the job, and the result warns about them.
@@ -16,19 +16,9 @@
 #include "client/lines/line_reader.hpp"
 #include "schemas/base/error.hpp"
 #include "schemas/messages.hpp"
+#include "schemas/openai/endpoint.hpp"
 
 namespace millrace::client {
-
-// The form of the line, which decides the form of the result line.
-enum class Shape : std::uint8_t { plain, chat, completion };
-
-// Metadata keys under which our notes go out with a job and come back in its result.
-inline constexpr std::string_view shape_key = "millrace.shape";  // "chat", "completion"
-inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
-// The model that the line names, if LineOptions::model replaced it.
-inline constexpr std::string_view model_key = "millrace.model";
-// The line's id, if it is the line's only label and the job got another id.
-inline constexpr std::string_view label_key = "millrace.label";
 
 struct LineOptions {
   std::string id{};                    // of a job whose line gives none; may be empty
@@ -42,10 +32,10 @@ struct LineOptions {
 
 struct ParsedLine {
   std::uint64_t number = 0;
-  std::string id;                        // of the job; the options' id if the line is bad
-  std::string stream;                    // of the job; empty if the line is bad
-  std::optional<std::string> custom_id;  // also of a bad line, if it could be read
-  Shape shape = Shape::plain;
+  std::string id;                                  // of the job; the options' id if the line is bad
+  std::string stream;                              // of the job; empty if the line is bad
+  std::optional<std::string> custom_id;            // also of a bad line, if it could be read
+  std::optional<openai::Endpoint> endpoint;        // whose body the line has; none: a plain job
   Body body;                                       // the job; empty if there is an error
   std::vector<std::string> warnings;               // the result will carry them too
   bool other_batch = false, other_stream = false;  // the line names another than the options

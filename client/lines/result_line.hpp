@@ -2,26 +2,23 @@
 // Writes the end of a job as one output line. Every line has OpenAI's batch shape:
 //   {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}
 // A job that came as a chat gets a chat.completion body, one that came as a completion a
-// text_completion body, each with a `millrace` object: effective settings, token ids, attempts,
-// warnings, times. A plain job gets the result map of schemas/README.md as JSON in `body`.
+// text_completion body, each with all details (schemas/openai/response.hpp). A plain job gets the
+// result map of schemas/README.md as JSON in `body`.
 // A failed line carries the error twice: as OpenAI's body, and in `error` with code, message, hint
 // and, for lines of a file, the line number. Logprobs that do not exist (NaN) and -infinity are
 // null.
 // Thread safety: pure functions.
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 
 #include "client/lines/parse_line.hpp"
 #include "schemas/job.hpp"
+#include "schemas/openai/logprobs.hpp"
 
 namespace millrace::client {
 
 struct ResultLineOptions {
-  // Returns the bytes of a token, for logprobs in OpenAI's shape. A token that it does not know
-  // (all, if it is empty) is written as "token_id:N" with null bytes.
-  std::function<std::optional<std::string>(TokenId)> token_bytes;
+  openai::TokenLookup token_bytes;  // for logprobs in OpenAI's shape
 };
 
 // Both lines end with a newline. `line` is the input's line number, 0 if there is none.
@@ -35,8 +32,6 @@ std::string bad_line(const ParsedLine& parsed);
 std::string partial_line(const std::string& stream, const PartialEntry& entry);
 
 // Returns the result map of schemas/README.md as JSON, without a newline.
-std::string result_json(const JobResult& result, const ResultLineOptions& options);
-
-Shape shape_of(const JobResult& result);
+std::string result_json(const JobResult& result);
 
 }  // namespace millrace::client

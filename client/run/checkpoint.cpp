@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/limits.hpp"
 
 namespace millrace::client {

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "client/lines/parse_line.hpp"
-#include "client/lines/result_fields.hpp"
 #include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
 #include "client/run/engine_watch.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/codec.hpp"
+#include "schemas/openai/result_parts.hpp"
 
 namespace millrace::client {
 namespace {
@@ -216,17 +216,17 @@ Status Driver::take_entry(const Entry& entry) {
   }
   note_warnings(id->number, result);
   const Error* error = good ? nullptr : result.error ? &*result.error : &unsaid;
-  return write_line(id->number, text, error, label_of(result));
+  return write_line(id->number, text, error, openai::label_of(result));
 }
 
 // Results come in any order, so the summary names the first line of the input, not the first that
 // ended.
 void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
-  const std::vector<std::string> warnings = warnings_of(result);
+  const std::vector<std::string> warnings = openai::warnings_of(result);
   summary_.warned += warnings.empty() ? 0 : 1;
   const auto& first = summary_.first_warned;
   if (!warnings.empty() && (!first || line < first->line)) {
-    summary_.first_warned = WarnedLine{line, label_of(result), warnings.front()};
+    summary_.first_warned = WarnedLine{line, openai::label_of(result), warnings.front()};
   }
 }
 

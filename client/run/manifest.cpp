@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/base/kv_policy.hpp"
 #include "schemas/base/limits.hpp"
 

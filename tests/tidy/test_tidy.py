@@ -36,7 +36,8 @@ EXTRA = {
 }
 # Headers that take seconds to compile, which our headers must not include.
 HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h|microhttpd\.h")
-PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp"}  # only sources include these
+# Only sources include these.
+PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp", "schemas/openai/request_json.hpp"}
 ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 GIVEN_LOCAL = re.compile(r"^(?:static|MR_GROUP_INLINE)\b[^;{=]*\([^;{]*__local\b", re.M)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "schemas/codec.hpp"
+#include "schemas/openai/notes.hpp"
 
 namespace millrace::client {
 namespace {
@@ -44,7 +45,7 @@ TEST(ParseLine, ChatLine) {
       R"(,"max_completion_tokens":9,"temperature":0.5,"top_p":0.9,"seed":3,"n":2,"stop":"\n",)"
       R"("logprobs":true,"top_logprobs":4,"metadata":{"k":"v"},"stream":false,"user":"u",)"
       R"("presence_penalty":0,"tools":[],"response_format":{"type":"text"},"logit_bias":null)"));
-  EXPECT_EQ(parsed.shape, Shape::chat);
+  EXPECT_EQ(parsed.endpoint, openai::Endpoint::chat);
   EXPECT_EQ(parsed.custom_id, "c");
   EXPECT_TRUE(parsed.warnings.empty());
   const Job job = job_of(parsed);
@@ -59,7 +60,7 @@ TEST(ParseLine, ChatLine) {
   EXPECT_TRUE(job.request.logprobs.sampled);
   EXPECT_EQ(job.request.logprobs.top, 4U);
   EXPECT_EQ(job.metadata.at("k"), "v");
-  EXPECT_EQ(job.metadata.at(std::string(shape_key)), "chat");
+  EXPECT_EQ(job.metadata.at(std::string(openai::shape_key)), "chat");
 }
 
 TEST(ParseLine, ChatContentInTextParts) {
@@ -109,7 +110,7 @@ TEST(ParseLine, CompletionOfTokenIds) {
 TEST(ParseLine, PlainJob) {
   const ParsedLine parsed =
       parse(R"({"id":"me","prompt":"p","max_tokens":4,"task":"generate","stream":"s"})");
-  EXPECT_EQ(parsed.shape, Shape::plain);
+  EXPECT_EQ(parsed.endpoint, std::nullopt);
   const Job job = job_of(parsed);
   EXPECT_EQ(job.id, "me");
   EXPECT_EQ(job.stream, "s");
@@ -125,7 +126,7 @@ TEST(ParseLine, RunDecidesIdModelStreamAndBatch) {
   const Job job = job_of(parsed);
   EXPECT_EQ(job.id, "7-abc");
   EXPECT_EQ(job.custom_id, "");
-  EXPECT_EQ(job.metadata.at(std::string(label_key)), "me");
+  EXPECT_EQ(job.metadata.at(std::string(openai::label_key)), "me");
   EXPECT_EQ(job.model, "*");
   EXPECT_EQ(job.stream, "results");
   EXPECT_EQ(job.batch, "");
@@ -279,7 +280,7 @@ TEST(ParseLine, DuplicatedCustomIdIsNotedInTheJob) {
   CustomIds ids;
   ids.add("c", 3);
   const Job job = job_of(parse(chat(""), {.custom_ids = &ids}));
-  EXPECT_EQ(job.metadata.at(std::string(duplicate_key)), "3");
+  EXPECT_EQ(job.metadata.at(std::string(openai::duplicate_key)), "3");
 }
 
 TEST(ParseLine, ARefusedLineKeepsItsJobsIdAndStream) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "schemas/openai/notes.hpp"
+
 namespace millrace::client {
 namespace {
 
@@ -17,7 +19,7 @@ JobResult sample(const std::string& shape) {
   result.attempts = 2;
   result.ended_us = 1'700'000'001'500'000;
   if (!shape.empty()) {
-    result.metadata[std::string(shape_key)] = shape;
+    result.metadata[std::string(openai::shape_key)] = shape;
   }
   result.metadata["k"] = "v";
   GenerationResult& generation = result.result.emplace();
@@ -234,7 +236,7 @@ TEST(ResultLine, CancelledJobKeepsWhatWasGenerated) {
 TEST(ResultLine, DuplicateIsAWarning) {
   JobResult result = sample("chat");
   result.warnings = {"field x"};
-  result.metadata[std::string(duplicate_key)] = "2";
+  result.metadata[std::string(openai::duplicate_key)] = "2";
   const json line = json::parse(result_line(result, 4, {}));
   const json& warnings = line["response"]["body"]["millrace"]["warnings"];
   EXPECT_EQ(warnings, (json{"field x", "line 2 has the same custom_id"}));

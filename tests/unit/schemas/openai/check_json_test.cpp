@@ -1,10 +1,10 @@
-#include "client/lines/check_json.hpp"
+#include "schemas/openai/check_json.hpp"
 
 #include <gtest/gtest.h>
 
 #include "schemas/base/limits.hpp"
 
-namespace millrace::client {
+namespace millrace::openai {
 namespace {
 
 Error refused(std::string_view text) {
@@ -72,4 +72,4 @@ TEST(CheckJson, DepthIsBounded) {
 }
 
 }  // namespace
-}  // namespace millrace::client
+}  // namespace millrace::openai

@@ -1,4 +1,4 @@
-#include "client/lines/check_json.hpp"
+#include "schemas/openai/check_json.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,7 +8,7 @@
 #include "schemas/base/limits.hpp"
 #include "schemas/base/utf8.hpp"
 
-namespace millrace::client {
+namespace millrace::openai {
 namespace {
 
 using nlohmann::json;
@@ -118,4 +118,4 @@ Status check_json(std::string_view text) {
   return {};
 }
 
-}  // namespace millrace::client
+}  // namespace millrace::openai

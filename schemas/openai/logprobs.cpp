@@ -1,4 +1,4 @@
-#include "client/lines/result_fields.hpp"
+#include "schemas/openai/logprobs.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,15 +6,10 @@
 #include <set>
 #include <span>
 
-#include "client/lines/json_fields.hpp"
-#include "client/lines/parse_line.hpp"
 #include "schemas/base/utf8.hpp"
-#include "schemas/codec.hpp"
 
-namespace millrace::client {
+namespace millrace::openai {
 namespace {
-
-constexpr std::string_view reserved_metadata = "millrace.";
 
 float at_or_nan(const std::vector<float>& values, std::size_t at) {
   return at < values.size() ? values[at] : std::numeric_limits<float>::quiet_NaN();
@@ -65,70 +60,12 @@ std::string TokenTexts::text(TokenId id) const {
   return known ? utf8_replace_invalid(*known) : "token_id:" + std::to_string(id);
 }
 
-std::string label_of(const JobResult& result) {
-  const auto at = result.metadata.find(std::string(label_key));
-  return result.custom_id.empty() && at != result.metadata.end() ? at->second : result.custom_id;
-}
-
 void write_ids(JsonWriter& json, const Tokens& tokens) {
   json.begin_array();
   for (const TokenId id : tokens) {
     json.value(id);
   }
   json.end_array();
-}
-
-void write_usage(JsonWriter& json, const Usage& usage) {
-  json.begin_object().field("prompt_tokens", usage.prompt_tokens);
-  json.field("completion_tokens", usage.completion_tokens);
-  json.field("total_tokens", std::uint64_t{usage.prompt_tokens} + usage.completion_tokens);
-  json.key("prompt_tokens_details").begin_object().field("cached_tokens", usage.cached_tokens);
-  json.end_object().key("completion_tokens_details").begin_object();
-  json.field("reasoning_tokens", usage.reasoning_tokens).end_object().end_object();
-}
-
-std::vector<std::string> warnings_of(const JobResult& result) {
-  std::vector<std::string> out = result.warnings;
-  const auto note = [&result](std::string_view key) -> const std::string* {
-    const auto at = result.metadata.find(std::string(key));
-    return at == result.metadata.end() ? nullptr : &at->second;
-  };
-  if (const std::string* line = note(duplicate_key)) {
-    out.push_back("line " + *line + " has the same custom_id");
-  }
-  if (const std::string* named = note(model_key);
-      named != nullptr && result.result && *named != result.result->effective.engine.model) {
-    out.push_back("the job names model \"" + *named + "\", but \"" +
-                  result.result->effective.engine.model + "\" ran");
-  }
-  return out;
-}
-
-void write_queue_fields(JsonWriter& json, const JobResult& result) {
-  json.field("state", wire_name(result.state)).field("attempts", result.attempts);
-  json.key("warnings").begin_array();
-  for (const std::string& warning : warnings_of(result)) {
-    json.value(warning);
-  }
-  json.end_array().key("metadata").begin_object();
-  for (const auto& [name, value] : result.metadata) {
-    if (!name.starts_with(reserved_metadata)) {
-      json.field(name, value);
-    }
-  }
-  json.end_object();
-  if (!result.batch.empty()) {
-    json.field("batch", result.batch);
-  }
-  json.field("submitted_us", result.submitted_us).field("ended_us", result.ended_us);
-}
-
-void write_engine_fields(JsonWriter& json, const GenerationResult& result) {
-  json.field("fingerprint", result.effective.engine.fingerprint).key("effective").begin_object();
-  write_fields(json, result.effective);
-  json.end_object().key("times").begin_object();
-  write_fields(json, result.times);
-  json.end_object();
 }
 
 void write_chat_logprobs(JsonWriter& json, const Tokens& tokens, const TokenLogprobs& logprobs,
@@ -243,4 +180,4 @@ void write_logprob_arrays(JsonWriter& json, const TokenLogprobs& logprobs) {
   json.end_object();
 }
 
-}  // namespace millrace::client
+}  // namespace millrace::openai

@@ -11,12 +11,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "client/lines/json_writer.hpp"
 #include "schemas/base/changed_fields.hpp"
+#include "schemas/base/json_writer.hpp"
 #include "schemas/describe.hpp"
 #include "schemas/names.hpp"
 
-namespace millrace::client {
+namespace millrace {
 
 class JsonFields {
  public:
@@ -86,4 +86,4 @@ void write_fields(JsonWriter& json, const auto& value) {
   fields(visitor, value);
 }
 
-}  // namespace millrace::client
+}  // namespace millrace

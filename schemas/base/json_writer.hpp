@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace::client {
+namespace millrace {
 
 class JsonWriter {
  public:
@@ -46,4 +46,4 @@ class JsonWriter {
   bool need_comma_ = false;
 };
 
-}  // namespace millrace::client
+}  // namespace millrace

@@ -1,4 +1,4 @@
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace millrace::client {
+namespace millrace {
 namespace {
 
 TEST(JsonWriter, StructureAndEscapes) {
@@ -52,4 +52,4 @@ TEST(JsonWriter, WhatJsonCannotSayIsNull) {
 }
 
 }  // namespace
-}  // namespace millrace::client
+}  // namespace millrace

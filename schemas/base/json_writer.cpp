@@ -1,4 +1,4 @@
-#include "client/lines/json_writer.hpp"
+#include "schemas/base/json_writer.hpp"
 
 #include <array>
 #include <charconv>
@@ -6,7 +6,7 @@
 
 #include "schemas/base/utf8.hpp"
 
-namespace millrace::client {
+namespace millrace {
 namespace {
 
 template <class Number>
@@ -158,4 +158,4 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
   return *this;
 }
 
-}  // namespace millrace::client
+}  // namespace millrace

@@ -8,8 +8,8 @@
 
 #include "schemas/base/error.hpp"
 
-namespace millrace::client {
+namespace millrace::openai {
 
 Status check_json(std::string_view text);
 
-}  // namespace millrace::client
+}  // namespace millrace::openai

@@ -1,0 +1,17 @@
+#pragma once
+// Metadata keys under which our notes go out with a job and come back in its result. Output leaves
+// them out of the metadata that it repeats. Thread safety: constants.
+#include <string_view>
+
+namespace millrace::openai {
+
+// The form of the body that the job came in, which decides the form of its result's body: "chat" or
+// "completion". A plain job has no such note.
+inline constexpr std::string_view shape_key = "millrace.shape";
+inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
+// The model that the line names, if the submitting command replaced it.
+inline constexpr std::string_view model_key = "millrace.model";
+// The line's id, if it is the line's only label and the job got another id.
+inline constexpr std::string_view label_key = "millrace.label";
+
+}  // namespace millrace::openai

@@ -1,0 +1,50 @@
+#pragma once
+// Turns the body of a request to /v1/chat/completions or /v1/completions into jobs, one for each
+// prompt. The jobs pass the checks that the broker makes (schemas/codec.hpp), so that a bad request
+// is known before it is sent. Unknown fields stay in the jobs, whose results warn about them.
+//
+// The fields of a body are those of a job, which has the names of OpenAI, vLLM and llama.cpp
+// (schemas/job_fields.hpp). The body alone has `stream`, `stream_options`, `echo`,
+// `return_token_ids` and several prompts.
+// Errors: those of check_json and decode_job; too_large. error_param (error_body.hpp) says which
+// field is wrong. Thread safety: pure functions.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schemas/base/error.hpp"
+#include "schemas/messages.hpp"
+#include "schemas/openai/endpoint.hpp"
+
+namespace millrace::openai {
+
+// The most prompts of one body.
+inline constexpr std::size_t most_prompts = 2048;
+
+struct RequestOptions {
+  std::string id{};      // of the job; of several, "-0", "-1" and so on are added
+  std::string stream{};  // that the results are published on
+  std::optional<std::int64_t> deadline_us{};
+};
+
+struct RequestedJob {
+  std::string id;  // empty: the broker derives one from the body
+  Body body;       // the job, as `submit` takes it
+  // The prompt, where the answer begins with it (AnswerForm::echo); else an empty text.
+  Prompt echo;
+};
+
+struct Request {
+  AnswerForm form;
+  std::vector<RequestedJob> jobs;
+  std::string model = "*";            // as the body names it
+  std::string user;                   // empty: none
+  std::vector<std::string> warnings;  // about fields that were left out; each result has them too
+};
+
+Result<Request> parse_request(Endpoint endpoint, std::string_view body,
+                              const RequestOptions& options);
+
+}  // namespace millrace::openai

@@ -1,0 +1,127 @@
+#include "schemas/openai/request_json.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "schemas/openai/notes.hpp"
+
+namespace millrace::openai {
+namespace {
+
+// Refuses names that mean something else in a job map.
+Status check_names(const json& body) {
+  for (const char* name : {"id", "custom_id", "batch", "tokens", "task", "deadline_us"}) {
+    if (!body.contains(name)) continue;
+    return fail(Code::invalid_value, std::string(name) + ": not a field of an OpenAI body",
+                "leave it out; in a line of a file it stands beside \"body\", or the line is a "
+                "plain job");
+  }
+  return {};
+}
+
+// A chat needs messages and has no prompt; a completion the other way around.
+Status check_prompt_field(Endpoint endpoint, const json& body) {
+  const bool chat = endpoint == Endpoint::chat;
+  const std::string wanted = chat ? "messages" : "prompt", other = chat ? "prompt" : "messages";
+  const std::string value =
+      chat ? "give an array of {role, content}" : "give a text or an array of token ids";
+  const std::string elsewhere(path_of(chat ? Endpoint::completion : Endpoint::chat));
+  if (!body.contains(wanted)) {
+    return fail(
+        Code::missing_field, wanted + ": the body has none",
+        value + (body.contains(other) ? ", or send the " + other + " to " + elsewhere : ""));
+  }
+  if (body.contains(other)) {
+    return fail(Code::invalid_value,
+                other + ": not a field of a " + (chat ? "chat" : "completion") + "'s body",
+                "use " + elsewhere);
+  }
+  return {};
+}
+
+Status map_prompt(json& body) {
+  json& prompt = body["prompt"];
+  if (!prompt.is_array()) return {};
+  const auto is_prompt = [](const json& item) { return item.is_string() || item.is_array(); };
+  if (prompt.size() == 1 && is_prompt(prompt[0])) {
+    prompt = json(prompt[0]);
+  } else if (prompt.size() > 1 && is_prompt(prompt[0])) {
+    return fail(Code::invalid_value, "prompt holds " + std::to_string(prompt.size()) + " prompts",
+                "write one line for each prompt");
+  }
+  if (prompt.is_array()) {
+    MILLRACE_ASSIGN(body["tokens"], packed_token_ids(prompt, "prompt"));
+    body.erase("prompt");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string type_of(const json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_number()) return value.is_number_float() ? "a number" : "a whole number";
+  const std::string name = value.type_name();
+  return (value.is_structured() ? "an " : "a ") + name;
+}
+
+void drop_nulls(json& object) {
+  for (auto at = object.begin(); at != object.end();) {
+    at = at->is_null() ? object.erase(at) : std::next(at);
+  }
+}
+
+Result<json> packed_token_ids(const json& ids, const std::string& name) {
+  if (!ids.is_array()) {
+    return fail(Code::invalid_value, name + " is " + type_of(ids) + ", not an array of token ids",
+                "write it like [504, 3, 88]");
+  }
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(ids.size() * 4);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!ids[i].is_number_unsigned() || ids[i].get<std::uint64_t>() > UINT32_MAX) {
+      return fail(Code::invalid_token,
+                  name + "[" + std::to_string(i) + "] is " + ids[i].dump() + ", not a token id",
+                  "ids are whole numbers from 0 on, less than the vocabulary's size");
+    }
+    const auto id = ids[i].get<std::uint32_t>();
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      bytes.push_back(static_cast<std::uint8_t>(id >> shift));
+    }
+  }
+  return json::binary(std::move(bytes));
+}
+
+Result<json> job_of_body(Endpoint endpoint, json body) {
+  drop_nulls(body);
+  MILLRACE_TRY(check_prompt_field(endpoint, body));
+  if (const auto stream = body.find("stream"); stream != body.end() && *stream == false) {
+    body.erase(stream);
+  }
+  MILLRACE_TRY(check_names(body));
+  if (endpoint == Endpoint::chat) return body;
+  MILLRACE_TRY(map_prompt(body));
+  if (const auto best_of = body.find("best_of");
+      best_of != body.end() && *best_of == body.value("n", json(1))) {
+    body.erase(best_of);  // as many candidates as choices: the field changes nothing
+  }
+  return body;
+}
+
+Result<json*> metadata_of(json& job) {
+  json& metadata = job["metadata"];
+  if (metadata.is_null()) metadata = json::object();
+  if (metadata.is_object()) return &metadata;
+  return fail(Code::invalid_value,
+              "metadata is " + type_of(metadata) + ", not an object of strings",
+              "write it like {\"key\": \"value\"}");
+}
+
+Status note_endpoint(json& job, Endpoint endpoint) {
+  MILLRACE_ASSIGN(json* const metadata, metadata_of(job));
+  (*metadata)[shape_key] = endpoint == Endpoint::chat ? "chat" : "completion";
+  return {};
+}
+
+}  // namespace millrace::openai

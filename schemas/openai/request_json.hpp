@@ -1,0 +1,34 @@
+#pragma once
+// The mapping of a body to a job map, as JSON values; only sources include this header.
+// Errors: invalid_value, invalid_token, missing_field. Each message begins with the name of the
+// field. Thread safety: pure functions.
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "schemas/base/error.hpp"
+#include "schemas/openai/endpoint.hpp"
+
+namespace millrace::openai {
+
+using json = nlohmann::ordered_json;  // a chat template sees the fields in their order
+
+// "a string", "an array"
+std::string type_of(const json& value);
+
+// A null means "not given" in OpenAI's API and its many clients; in a job map the field is absent.
+void drop_nulls(json& object);
+
+// Packs token ids as the job map holds them: a `bin` of little-endian uint32.
+Result<json> packed_token_ids(const json& ids, const std::string& name);
+
+// Returns the job map of a body with one prompt, and nothing else of the body but `stream`, if that
+// is not false. The caller gives the job its place in the queue.
+Result<json> job_of_body(Endpoint endpoint, json body);
+
+// Returns the job's metadata, which becomes a map if it is absent. Errors: invalid_value where it
+// is no map.
+Result<json*> metadata_of(json& job);
+// Notes the endpoint in the job's metadata. Errors: those of metadata_of.
+Status note_endpoint(json& job, Endpoint endpoint);
+
+}  // namespace millrace::openai

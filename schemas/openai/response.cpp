@@ -1,0 +1,187 @@
+#include "schemas/openai/response.hpp"
+
+#include <utility>
+
+#include "schemas/base/json_writer.hpp"
+#include "schemas/base/utf8.hpp"
+#include "schemas/codec.hpp"
+#include "schemas/openai/notes.hpp"
+#include "schemas/openai/result_parts.hpp"
+
+namespace millrace::openai {
+namespace {
+
+constexpr std::int64_t us_per_second = 1'000'000;
+
+// What the choices of one job are written with.
+struct Place {
+  Endpoint endpoint;
+  std::uint32_t first_index;  // of the job's choices
+  bool details;
+  const TokenTexts& texts;
+};
+
+void write_chat_choice(JsonWriter& json, const Choice& choice, const Place& place) {
+  json.begin_object().field("index", place.first_index + choice.index);
+  json.key("message").begin_object();
+  json.field("role", "assistant").field("content", choice.text);
+  if (choice.reasoning) json.field("reasoning_content", *choice.reasoning);
+  json.end_object().key("logprobs");
+  if (choice.logprobs) {
+    json.begin_object().key("content");
+    write_chat_logprobs(json, choice.tokens, *choice.logprobs, place.texts);
+    json.end_object();
+  } else {
+    json.null();
+  }
+  json.field("finish_reason", wire_name(choice.finish_reason));
+  if (place.details) write_token_parts(json, choice);
+  json.end_object();
+}
+
+void write_completion_choice(JsonWriter& json, const Choice& choice, const Place& place) {
+  json.begin_object().field("index", place.first_index + choice.index).field("text", choice.text);
+  if (choice.reasoning) json.field("reasoning", *choice.reasoning);
+  json.key("logprobs");
+  if (choice.logprobs) {
+    write_completion_logprobs(json, choice.tokens, *choice.logprobs, place.texts);
+  } else {
+    json.null();
+  }
+  json.field("finish_reason", wire_name(choice.finish_reason));
+  if (place.details) write_token_parts(json, choice);
+  json.end_object();
+}
+
+void write_choices(JsonWriter& json, const std::vector<Choice>& choices, const Place& place) {
+  for (const Choice& choice : choices) {
+    if (place.endpoint == Endpoint::chat) {
+      write_chat_choice(json, choice, place);
+    } else {
+      write_completion_choice(json, choice, place);
+    }
+  }
+}
+
+template <class T>
+void prepend(std::vector<T>& to, const std::vector<T>& first) {
+  to.insert(to.begin(), first.begin(), first.end());
+}
+
+void prepend_logprobs(TokenLogprobs& to, const TokenLogprobs& first) {
+  prepend(to.token, first.token);
+  prepend(to.top_ids, first.top_ids);
+  prepend(to.top_logprobs, first.top_logprobs);
+  if (to.listed && first.listed) prepend(to.listed->logprobs, first.listed->logprobs);
+}
+
+std::string echo_text(const Prompt& prompt, const TokenTexts& texts) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  std::string out;
+  if (const auto* ids = std::get_if<Tokens>(&prompt)) {
+    for (const TokenId id : *ids) out += texts.bytes(id).value_or(texts.text(id));
+  }
+  return utf8_replace_invalid(out);
+}
+
+// The choices of a job whose answer begins with its prompt. A job that only scored it has one.
+std::vector<Choice> echoed(const GenerationResult& result, const std::string& prompt) {
+  std::vector<Choice> choices = result.choices;
+  if (choices.empty()) choices.emplace_back().finish_reason = FinishReason::length;
+  for (Choice& choice : choices) {
+    choice.text.insert(0, prompt);
+    if (!result.prompt || !result.prompt_logprobs) continue;
+    if (!choice.logprobs && !choice.tokens.empty()) continue;
+    if (choice.logprobs) {
+      prepend_logprobs(*choice.logprobs, *result.prompt_logprobs);
+    } else {
+      choice.logprobs = result.prompt_logprobs;
+    }
+    prepend(choice.tokens, *result.prompt);
+  }
+  return choices;
+}
+
+void write_millrace(JsonWriter& json, const JobResult& result, const TokenTexts& texts) {
+  json.key("millrace").begin_object().field("job", result.job);
+  write_queue_fields(json, result);
+  const GenerationResult& generation = *result.result;
+  write_engine_fields(json, generation);
+  if (generation.prompt) {
+    json.key("prompt_token_ids");
+    write_ids(json, *generation.prompt);
+  }
+  if (generation.prompt && generation.prompt_logprobs) {
+    json.key("prompt_logprobs");
+    write_chat_logprobs(json, *generation.prompt, *generation.prompt_logprobs, texts);
+  }
+  json.end_object();
+}
+
+void begin_body(JsonWriter& json, Endpoint endpoint, const JobResult& first,
+                const ResponseOptions& options) {
+  json.begin_object().field("id", response_id(endpoint, first.job));
+  json.field("object", endpoint == Endpoint::chat ? "chat.completion" : "text_completion");
+  json.field("created", options.created_s.value_or(first.ended_us / us_per_second));
+  json.field("model", first.result->effective.engine.model).key("choices").begin_array();
+}
+
+void end_body(JsonWriter& json, const JobResult& first, const Usage& usage,
+              const ResponseOptions& options, const TokenTexts& texts) {
+  json.end_array().key("usage");
+  write_usage(json, usage);
+  json.field("system_fingerprint", first.result->effective.engine.fingerprint);
+  if (options.details) write_millrace(json, first, texts);
+  json.end_object();
+}
+
+}  // namespace
+
+std::string response_id(Endpoint endpoint, std::string_view job) {
+  return (endpoint == Endpoint::chat ? "chatcmpl-" : "cmpl-") + std::string(job);
+}
+
+std::optional<Endpoint> endpoint_of(const JobResult& result) {
+  const auto at = result.metadata.find(std::string(shape_key));
+  if (at == result.metadata.end()) return std::nullopt;
+  return at->second == "chat" ? Endpoint::chat : Endpoint::completion;
+}
+
+std::string response_body(Endpoint endpoint, const JobResult& result,
+                          const ResponseOptions& options) {
+  std::string out;
+  JsonWriter json(out);
+  const TokenTexts texts(options.token_bytes);
+  begin_body(json, endpoint, result, options);
+  write_choices(json, result.result->choices, {endpoint, 0, options.details, texts});
+  end_body(json, result, result.result->usage, options, texts);
+  return out;
+}
+
+std::string response_body(const Request& request, std::span<const JobResult> results,
+                          const ResponseOptions& options) {
+  std::string out;
+  JsonWriter json(out);
+  const TokenTexts texts(options.token_bytes);
+  const AnswerForm& form = request.form;
+  begin_body(json, form.endpoint, results.front(), options);
+  Usage usage;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const GenerationResult& generation = *results[i].result;
+    const Place place{form.endpoint, static_cast<std::uint32_t>(i) * form.n,
+                      options.details || form.token_ids, texts};
+    if (form.echo) {
+      write_choices(json, echoed(generation, echo_text(request.jobs[i].echo, texts)), place);
+    } else {
+      write_choices(json, generation.choices, place);
+    }
+    usage.prompt_tokens += generation.usage.prompt_tokens;
+    usage.cached_tokens += generation.usage.cached_tokens;
+    usage.completion_tokens += generation.usage.completion_tokens;
+    usage.reasoning_tokens += generation.usage.reasoning_tokens;
+  }
+  end_body(json, results.front(), usage, options, texts);
+  return out;
+}
+
+}  // namespace millrace::openai

@@ -1,0 +1,154 @@
+#include "schemas/openai/request.hpp"
+
+#include <gtest/gtest.h>
+
+#include "schemas/codec.hpp"
+#include "schemas/openai/notes.hpp"
+
+namespace millrace::openai {
+namespace {
+
+const std::string messages = R"("messages":[{"role":"user","content":"hi"}])";
+
+Request parsed(Endpoint endpoint, const std::string& fields, const RequestOptions& options = {}) {
+  auto request = parse_request(endpoint, "{" + fields + "}", options);
+  EXPECT_TRUE(request.has_value()) << fields << ": " << request.error().text();
+  return request ? *std::move(request) : Request{};
+}
+Request chat(const std::string& fields, const RequestOptions& options = {}) {
+  return parsed(Endpoint::chat, messages + fields, options);
+}
+Request completion(const std::string& fields) {
+  return parsed(Endpoint::completion, fields);
+}
+Job job_of(const Request& request, std::size_t i = 0) {
+  const auto decoded = decode_job(request.jobs.at(i).body);
+  EXPECT_TRUE(decoded.has_value());
+  return decoded ? decoded->job : Job{};
+}
+void expect_refused(Endpoint endpoint, const std::string& text, Code code) {
+  const auto request = parse_request(endpoint, text, {});
+  ASSERT_FALSE(request.has_value()) << text;
+  EXPECT_EQ(code_name(request.error().code), code_name(code)) << request.error().text();
+}
+
+TEST(OpenAIRequest, AChatIsAJob) {
+  const Request request = chat(
+      R"(,"model":"m","user":"u","max_completion_tokens":9,"temperature":0.5,"n":2,"stop":"\n",)"
+      R"("logprobs":true,"top_logprobs":4,"metadata":{"k":"v"},"seed":null,"stream":false)",
+      {.id = "me", .stream = "http", .deadline_us = 5});
+  EXPECT_EQ(request.form, (AnswerForm{.endpoint = Endpoint::chat, .n = 2}));
+  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(request.user, "u");
+  EXPECT_TRUE(request.warnings.empty());
+  ASSERT_EQ(request.jobs.size(), 1U);
+  EXPECT_EQ(request.jobs[0].id, "me");
+  const Job job = job_of(request);
+  EXPECT_EQ(job.id, "me");
+  EXPECT_EQ(job.stream, "http");
+  EXPECT_EQ(job.deadline_us, 5);
+  EXPECT_EQ(job.model, "m");
+  EXPECT_EQ(std::get<Chat>(job.request.prompt), (Chat{{"user", "hi"}}));
+  EXPECT_EQ(job.request.max_tokens, 9U);
+  EXPECT_EQ(job.request.n, 2U);
+  EXPECT_EQ(job.request.logprobs.top, 4U);
+  EXPECT_FALSE(job.request.partials);
+  EXPECT_EQ(job.metadata.at("k"), "v");
+  EXPECT_EQ(job.metadata.at(std::string(shape_key)), "chat");
+}
+
+TEST(OpenAIRequest, NamesOfOtherServersAreUnderstood) {
+  const Request request =
+      chat(R"(,"top_k":40,"min_p":0.05,"repeat_penalty":1.1,"ignore_eos":true,"min_tokens":3,)"
+           R"("stop_token_ids":[7],"skip_special_tokens":true,"chat_template_kwargs":{"t":false})");
+  EXPECT_TRUE(request.warnings.empty());
+  const GenerationRequest job = job_of(request).request;
+  EXPECT_EQ(job.sampling.top_k, 40U);
+  EXPECT_FLOAT_EQ(job.sampling.min_p, 0.05F);
+  EXPECT_FLOAT_EQ(job.edits.repetition.value, 1.1F);
+  EXPECT_TRUE(job.stops.ignore_eos);
+  EXPECT_EQ(job.min_tokens, 3U);
+  EXPECT_EQ(job.stops.token_ids, Tokens{7});
+  EXPECT_EQ(job.chat.template_kwargs.size(), 1U);
+}
+
+TEST(OpenAIRequest, AStreamAsksTheJobForPartials) {
+  const Request request =
+      chat(R"(,"stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false})");
+  EXPECT_TRUE(request.form.stream);
+  EXPECT_TRUE(request.form.include_usage);
+  const Job job = job_of(request);
+  EXPECT_TRUE(job.request.partials);
+  EXPECT_EQ(job.stream, Job{}.stream);
+  EXPECT_TRUE(request.warnings.empty());
+  EXPECT_FALSE(chat(R"(,"stream":true)").form.include_usage);
+  expect_refused(Endpoint::chat, "{" + messages + R"(,"stream_options":{"include_usage":true}})",
+                 Code::invalid_value);
+  expect_refused(
+      Endpoint::chat,
+      "{" + messages + R"(,"stream":true,"stream_options":{"continuous_usage_stats":true}})",
+      Code::unsupported_field);
+}
+
+TEST(OpenAIRequest, EachPromptIsAJob) {
+  const Request texts =
+      parsed(Endpoint::completion, R"("prompt":["a","b"],"n":3,"max_tokens":5)", {.id = "r"});
+  ASSERT_EQ(texts.jobs.size(), 2U);
+  EXPECT_EQ(texts.form.n, 3U);
+  EXPECT_EQ(texts.jobs[1].id, "r-1");
+  EXPECT_EQ(job_of(texts, 1).id, "r-1");
+  EXPECT_EQ(std::get<std::string>(job_of(texts, 0).request.prompt), "a");
+  EXPECT_EQ(std::get<std::string>(job_of(texts, 1).request.prompt), "b");
+  EXPECT_EQ(job_of(texts, 1).request.max_tokens, 5U);
+  const Request ids = completion(R"("prompt":[[1,2],[3]])");
+  EXPECT_EQ(std::get<Tokens>(job_of(ids, 1).request.prompt), Tokens{3});
+  EXPECT_EQ(completion(R"("prompt":[[1,2]])").jobs.size(), 1U);
+  EXPECT_EQ(std::get<Tokens>(job_of(completion(R"("prompt":[1,2])")).request.prompt),
+            (Tokens{1, 2}));
+  EXPECT_EQ(completion(R"("prompt":"p")").jobs.size(), 1U);
+  expect_refused(Endpoint::completion, R"({"prompt":["a",["b"]]})", Code::invalid_token);
+}
+
+TEST(OpenAIRequest, PromptsAreBoundedInNumberAndInBytes) {
+  std::string many = R"({"prompt":["a")";
+  for (std::size_t i = 0; i < most_prompts; ++i) many += R"(,"a")";
+  expect_refused(Endpoint::completion, many + "]}", Code::limit_exceeded);
+  std::string wide = R"({"prompt":["a")";
+  for (int i = 0; i < 100; ++i) wide += R"(,"a")";
+  wide += R"(],"chat_template":null,"user":")" + std::string(1 << 20, 'u') + "\"}";
+  expect_refused(Endpoint::completion, wide, Code::too_large);
+}
+
+TEST(OpenAIRequest, AnEchoKeepsThePromptAndAsksForItsLogprobs) {
+  const Request request = completion(R"("prompt":"once","echo":true,"logprobs":1,"max_tokens":1)");
+  EXPECT_TRUE(request.form.echo);
+  EXPECT_EQ(request.jobs[0].echo, Prompt("once"));
+  EXPECT_TRUE(job_of(request).request.logprobs.prompt);
+  EXPECT_EQ(job_of(request).request.task, Task::generate);
+  EXPECT_FALSE(job_of(completion(R"("prompt":"p","echo":true)")).request.logprobs.prompt);
+  EXPECT_EQ(completion(R"("prompt":[5,6],"echo":true)").jobs[0].echo, Prompt(Tokens{5, 6}));
+  EXPECT_EQ(completion(R"("prompt":"p")").jobs[0].echo, Prompt(""));
+  const Job score = job_of(completion(R"("prompt":"p","echo":true,"logprobs":0,"max_tokens":0)"));
+  EXPECT_EQ(score.request.task, Task::score);
+  expect_refused(Endpoint::completion, R"({"prompt":"p","max_tokens":0})", Code::invalid_value);
+  expect_refused(Endpoint::chat, "{" + messages + R"(,"echo":true})", Code::unsupported_field);
+}
+
+TEST(OpenAIRequest, UnknownFieldsWarn) {
+  const Request request = chat(R"(,"colour":"red")");
+  ASSERT_EQ(request.warnings.size(), 1U);
+  EXPECT_NE(request.warnings[0].find("colour"), std::string::npos);
+}
+
+TEST(OpenAIRequest, RefusesWhatIsNoBody) {
+  expect_refused(Endpoint::chat, "[1]", Code::invalid_json);
+  expect_refused(Endpoint::chat, "{", Code::invalid_json);
+  expect_refused(Endpoint::chat, R"({"messages":[],"messages":[]})", Code::invalid_json);
+  expect_refused(Endpoint::chat, "{\"messages\":\"\xff\"}", Code::invalid_utf8);
+  expect_refused(Endpoint::completion, std::string((8 << 20) + 1, ' '), Code::too_large);
+  expect_refused(Endpoint::completion, R"({"prompt":[]})", Code::empty_prompt);
+  expect_refused(Endpoint::chat, R"({"messages":[]})", Code::empty_prompt);
+}
+
+}  // namespace
+}  // namespace millrace::openai

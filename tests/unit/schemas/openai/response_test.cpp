@@ -1,0 +1,149 @@
+#include "schemas/openai/response.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace millrace::openai {
+namespace {
+
+using nlohmann::json;
+
+Choice choice_of(std::uint32_t index, const std::string& text) {
+  Choice choice;
+  choice.index = index;
+  choice.text = text;
+  return choice;
+}
+
+JobResult sample(const std::string& job, const std::string& text) {
+  JobResult result;
+  result.job = job;
+  result.ended_us = 1'700'000'001'500'000;
+  GenerationResult& generation = result.result.emplace();
+  generation.choices.push_back(choice_of(0, text));
+  generation.choices[0].tokens = {10, 11};
+  generation.usage = {.prompt_tokens = 5, .cached_tokens = 4, .completion_tokens = 2};
+  generation.effective.engine.model = "real";
+  generation.effective.engine.fingerprint = "f00d";
+  return result;
+}
+
+std::optional<std::string> bytes_of(TokenId id) {
+  if (id == 300) return std::nullopt;
+  return std::string(1, static_cast<char>('a' + id));
+}
+
+std::vector<std::string> keys(const json& object) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : object.items()) out.push_back(name);
+  return out;
+}
+using Names = std::vector<std::string>;  // sorted, as nlohmann's objects are
+
+TEST(OpenAIResponse, AChatCompletionHasOpenAIsKeys) {
+  Request request;
+  request.jobs.resize(1);
+  const JobResult results[] = {sample("j", "hé")};
+  const json body = json::parse(response_body(request, results, {.created_s = 77}));
+  EXPECT_EQ(keys(body),
+            (Names{"choices", "created", "id", "model", "object", "system_fingerprint", "usage"}));
+  EXPECT_EQ(body["id"], "chatcmpl-j");
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["created"], 77);
+  EXPECT_EQ(body["model"], "real");
+  EXPECT_EQ(body["system_fingerprint"], "f00d");
+  EXPECT_EQ(body["choices"], json::array({{{"index", 0},
+                                           {"message", {{"role", "assistant"}, {"content", "hé"}}},
+                                           {"logprobs", nullptr},
+                                           {"finish_reason", "stop"}}}));
+  EXPECT_EQ(body["usage"], (json{{"prompt_tokens", 5},
+                                 {"completion_tokens", 2},
+                                 {"total_tokens", 7},
+                                 {"prompt_tokens_details", {{"cached_tokens", 4}}},
+                                 {"completion_tokens_details", {{"reasoning_tokens", 0}}}}));
+}
+
+TEST(OpenAIResponse, TokenIdsAndDetailsComeOnlyWhenAskedFor) {
+  Request request;
+  request.jobs.resize(1);
+  const JobResult results[] = {sample("j", "x")};
+  const auto body = [&](bool details) {
+    return json::parse(response_body(request, results, {.details = details}));
+  };
+  EXPECT_EQ(body(true)["millrace"]["job"], "j");
+  EXPECT_EQ(body(false)["created"], 1'700'000'001);
+  request.form.token_ids = true;
+  EXPECT_EQ(body(false)["choices"][0]["token_ids"], (json{10, 11}));
+  EXPECT_FALSE(body(false).contains("millrace"));
+}
+
+TEST(OpenAIResponse, ChoicesOfSeveralPromptsFollowEachOther) {
+  Request request;
+  request.form = {.endpoint = Endpoint::completion, .n = 2};
+  request.jobs.resize(2);
+  JobResult first = sample("r-0", "a"), second = sample("r-1", "c");
+  first.result->choices.push_back(choice_of(1, "b"));
+  second.result->choices.push_back(choice_of(1, "d"));
+  second.result->choices[0].finish_reason = FinishReason::length;
+  const JobResult results[] = {first, second};
+  const json body = json::parse(response_body(request, results, {}));
+  EXPECT_EQ(body["id"], "cmpl-r-0");
+  EXPECT_EQ(body["object"], "text_completion");
+  std::string order;
+  for (const json& choice : body["choices"]) {
+    order += choice["text"].get<std::string>() + std::to_string(choice["index"].get<int>());
+  }
+  EXPECT_EQ(order, "a0b1c2d3");
+  EXPECT_EQ(keys(body["choices"][2]), (Names{"finish_reason", "index", "logprobs", "text"}));
+  EXPECT_EQ(body["choices"][2]["finish_reason"], "length");
+  EXPECT_EQ(body["usage"]["total_tokens"], 14);
+}
+
+TEST(OpenAIResponse, AnEchoStandsBeforeTheTextAndItsLogprobs) {
+  Request request;
+  request.form = {.endpoint = Endpoint::completion, .echo = true};
+  request.jobs.resize(1);
+  request.jobs[0].echo = Prompt("ab");
+  JobResult result = sample("j", "kl");
+  GenerationResult& generation = *result.result;
+  generation.prompt = Tokens{0, 1};
+  generation.prompt_logprobs = TokenLogprobs{.top = 1,
+                                             .token = {std::nanf(""), -0.5F},
+                                             .top_ids = {0, 2},
+                                             .top_logprobs = {std::nanf(""), -0.25F}};
+  generation.choices[0].logprobs = TokenLogprobs{
+      .top = 1, .token = {-1.0F, -2.0F}, .top_ids = {10, 11}, .top_logprobs = {-1.0F, -2.0F}};
+  const auto choice = [&] {
+    const JobResult results[] = {result};
+    return json::parse(response_body(request, results, {.token_bytes = bytes_of}))["choices"][0];
+  };
+  const json both = choice();
+  EXPECT_EQ(both["text"], "abkl");
+  EXPECT_EQ(both["logprobs"]["tokens"], (json{"a", "b", "k", "l"}));
+  EXPECT_EQ(both["logprobs"]["token_logprobs"], (json{nullptr, -0.5, -1.0, -2.0}));
+  EXPECT_EQ(both["logprobs"]["text_offset"], (json{0, 1, 2, 3}));
+  EXPECT_EQ(both["logprobs"]["top_logprobs"][1], (json{{"c", -0.25}}));
+  EXPECT_EQ(both["logprobs"]["top_logprobs"][2], (json{{"k", -1.0}}));
+  generation.choices.clear();  // a job that only scored the prompt
+  const json scored = choice();
+  EXPECT_EQ(scored["text"], "ab");
+  EXPECT_EQ(scored["finish_reason"], "length");
+  EXPECT_EQ(scored["logprobs"]["token_logprobs"], (json{nullptr, -0.5}));
+  request.jobs[0].echo = Prompt(Tokens{1, 300, 2});
+  EXPECT_EQ(choice()["text"], "btoken_id:300c");
+}
+
+TEST(OpenAIResponse, ReasoningStandsBesideTheText) {
+  JobResult result = sample("j", "x");
+  result.result->choices[0].reasoning = "why";
+  const auto choice = [&](Endpoint endpoint) {
+    return json::parse(response_body(endpoint, result, {}))["choices"][0];
+  };
+  EXPECT_EQ(choice(Endpoint::chat)["message"]["reasoning_content"], "why");
+  EXPECT_EQ(choice(Endpoint::completion)["reasoning"], "why");
+}
+
+}  // namespace
+}  // namespace millrace::openai
