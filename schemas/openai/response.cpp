@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "schemas/base/json_writer.hpp"
-#include "schemas/base/utf8.hpp"
 #include "schemas/codec.hpp"
+#include "schemas/openai/echo.hpp"
 #include "schemas/openai/notes.hpp"
 #include "schemas/openai/result_parts.hpp"
 
@@ -61,45 +61,6 @@ void write_choices(JsonWriter& json, const std::vector<Choice>& choices, const P
       write_completion_choice(json, choice, place);
     }
   }
-}
-
-template <class T>
-void prepend(std::vector<T>& to, const std::vector<T>& first) {
-  to.insert(to.begin(), first.begin(), first.end());
-}
-
-void prepend_logprobs(TokenLogprobs& to, const TokenLogprobs& first) {
-  prepend(to.token, first.token);
-  prepend(to.top_ids, first.top_ids);
-  prepend(to.top_logprobs, first.top_logprobs);
-  if (to.listed && first.listed) prepend(to.listed->logprobs, first.listed->logprobs);
-}
-
-std::string echo_text(const Prompt& prompt, const TokenTexts& texts) {
-  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
-  std::string out;
-  if (const auto* ids = std::get_if<Tokens>(&prompt)) {
-    for (const TokenId id : *ids) out += texts.bytes(id).value_or(texts.text(id));
-  }
-  return utf8_replace_invalid(out);
-}
-
-// The choices of a job whose answer begins with its prompt. A job that only scored it has one.
-std::vector<Choice> echoed(const GenerationResult& result, const std::string& prompt) {
-  std::vector<Choice> choices = result.choices;
-  if (choices.empty()) choices.emplace_back().finish_reason = FinishReason::length;
-  for (Choice& choice : choices) {
-    choice.text.insert(0, prompt);
-    if (!result.prompt || !result.prompt_logprobs) continue;
-    if (!choice.logprobs && !choice.tokens.empty()) continue;
-    if (choice.logprobs) {
-      prepend_logprobs(*choice.logprobs, *result.prompt_logprobs);
-    } else {
-      choice.logprobs = result.prompt_logprobs;
-    }
-    prepend(choice.tokens, *result.prompt);
-  }
-  return choices;
 }
 
 void write_millrace(JsonWriter& json, const JobResult& result, const TokenTexts& texts) {
@@ -175,10 +136,7 @@ std::string response_body(const Request& request, std::span<const JobResult> res
     } else {
       write_choices(json, generation.choices, place);
     }
-    usage.prompt_tokens += generation.usage.prompt_tokens;
-    usage.cached_tokens += generation.usage.cached_tokens;
-    usage.completion_tokens += generation.usage.completion_tokens;
-    usage.reasoning_tokens += generation.usage.reasoning_tokens;
+    add_usage(usage, generation.usage);
   }
   end_body(json, results.front(), usage, options, texts);
   return out;

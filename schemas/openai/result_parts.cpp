@@ -32,6 +32,13 @@ std::optional<Error> error_of(const JobResult& result) {
   }
 }
 
+void add_usage(Usage& to, const Usage& more) {
+  to.prompt_tokens += more.prompt_tokens;
+  to.cached_tokens += more.cached_tokens;
+  to.completion_tokens += more.completion_tokens;
+  to.reasoning_tokens += more.reasoning_tokens;
+}
+
 void write_usage(JsonWriter& json, const Usage& usage) {
   json.begin_object().field("prompt_tokens", usage.prompt_tokens);
   json.field("completion_tokens", usage.completion_tokens);

@@ -17,6 +17,7 @@ std::vector<std::string> warnings_of(const JobResult& result);
 // Returns why the job gave no result, or not the whole of it; nothing: it is completed.
 std::optional<Error> error_of(const JobResult& result);
 
+void add_usage(Usage& to, const Usage& more);
 // Writes {prompt_tokens, completion_tokens, total_tokens} and OpenAI's details.
 void write_usage(JsonWriter& json, const Usage& usage);
 // Writes state, attempts, warnings, metadata and the queue's times as members of the open object.

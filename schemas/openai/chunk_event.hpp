@@ -1,0 +1,36 @@
+#pragma once
+// Writes one event of a stream (chunks.hpp): an object chat.completion.chunk or text_completion.
+// Thread safety: pure functions.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schemas/openai/endpoint.hpp"
+#include "schemas/openai/logprobs.hpp"
+
+namespace millrace::openai {
+
+// What all events of a stream repeat.
+struct EventFacts {
+  AnswerForm form;
+  std::string id, model;
+  std::int64_t created_s = 0;
+  std::string fingerprint{};  // of the engine; empty: not known yet
+};
+
+// What one event tells of a choice.
+struct Delta {
+  std::uint32_t index = 0;  // of the choice
+  bool role = false;        // a chat's choice begins
+  std::string_view text{}, reasoning{};
+  const Choice* logprobs = nullptr;   // whose logprobs the event has
+  std::string_view finish_reason{};   // empty: the choice goes on
+  std::span<const TokenId> tokens{};  // where the request asks for token ids
+};
+
+std::string chunk_event(const EventFacts& facts, const Delta& delta, const TokenTexts& texts);
+// The last event of a stream that was asked for its usage.
+std::string usage_event(const EventFacts& facts, const Usage& usage);
+
+}  // namespace millrace::openai

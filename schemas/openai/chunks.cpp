@@ -1,0 +1,133 @@
+#include "schemas/openai/chunks.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "schemas/codec.hpp"
+#include "schemas/openai/echo.hpp"
+#include "schemas/openai/error_body.hpp"
+#include "schemas/openai/response.hpp"
+#include "schemas/openai/result_parts.hpp"
+
+namespace millrace::openai {
+
+Chunks::Chunks(const Request& request, std::span<const std::string> ids, ChunkOptions options)
+    : facts_{request.form, response_id(request.form.endpoint, ids.empty() ? "" : ids.front()),
+             options.model.empty() ? request.model : std::move(options.model), options.created_s},
+      token_bytes_(std::move(options.token_bytes)),
+      left_(ids.size()) {
+  const TokenTexts texts(token_bytes_);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    JobState& job = jobs_[ids[i]];
+    job.first_index = static_cast<std::uint32_t>(i) * request.form.n;
+    if (request.form.echo) job.echo = echo_text(request.jobs[i].echo, texts);
+  }
+}
+
+void Chunks::add(const JobState& job, std::uint32_t choice, Delta delta, Events& out) const {
+  delta.index = job.first_index + choice;
+  out.push_back(chunk_event(facts_, delta, TokenTexts(token_bytes_)));
+}
+
+// Returns the choice's state. The first call of a choice adds the event that it begins with.
+Chunks::ChoiceState& Chunks::begun(JobState& job, std::uint32_t choice, Events& out) {
+  ChoiceState& state = job.choices[choice];
+  if (std::exchange(state.begun, true)) return state;
+  if (facts_.form.endpoint == Endpoint::chat) add(job, choice, {.role = true}, out);
+  if (!job.echo.empty()) add(job, choice, {.text = state.text.next(job.echo)}, out);
+  return state;
+}
+
+std::vector<std::string> Chunks::partial(const PartialEntry& entry) {
+  Events out;
+  const auto at = jobs_.find(entry.job);
+  const Partial& partial = entry.partial;
+  if (at == jobs_.end() || ended() || at->second.ended || partial.choice >= facts_.form.n) {
+    return out;
+  }
+  JobState& job = at->second;
+  if (entry.attempt < job.attempt) return out;
+  if (entry.attempt > job.attempt) {
+    for (auto& [number, state] : job.choices) {
+      state.told = 0;
+      state.lost = false;
+      state.text.restart();
+      state.text.next(job.echo);
+      state.reasoning.restart();
+    }
+    job.attempt = entry.attempt;
+  }
+  ChoiceState& state = begun(job, partial.choice, out);
+  if (partial.first_token < state.told) return out;  // told twice
+  state.lost = state.lost || partial.first_token > state.told;
+  if (state.lost) return out;
+  std::span<const TokenId> tokens = partial.tokens;
+  const std::size_t known = std::min(tokens.size(), state.sent - std::min(state.sent, state.told));
+  state.told += tokens.size();
+  state.sent = std::max(state.sent, state.told);
+  const Delta delta{.text = state.text.next(partial.text),
+                    .reasoning = state.reasoning.next(partial.reasoning),
+                    .tokens = tokens.subspan(known)};
+  const bool ids = facts_.form.token_ids && !delta.tokens.empty();
+  if (ids || !delta.text.empty() || !delta.reasoning.empty()) {
+    add(job, partial.choice, delta, out);
+  }
+  return out;
+}
+
+// Adds what was not sent of a choice that has ended.
+void Chunks::add_end(JobState& job, const Choice& choice, std::span<const TokenId> tokens,
+                     Events& out) {
+  ChoiceState& state = begun(job, choice.index, out);
+  const std::string none;
+  state.text.restart();
+  state.reasoning.restart();
+  const Delta rest{.text = state.text.next(choice.text),
+                   .reasoning = state.reasoning.next(choice.reasoning ? *choice.reasoning : none),
+                   .tokens = tokens.subspan(std::min(state.sent, tokens.size()))};
+  if (!state.text.is_whole() || !state.reasoning.is_whole()) {
+    return add_failure(
+        {Code::engine_died,
+         "an engine died, and the next one wrote a text that differs from what was sent",
+         "ask again; require_fingerprint lets only engines run it that write the same"},
+        out);
+  }
+  const bool ids = facts_.form.token_ids && !rest.tokens.empty();
+  if (ids || !rest.text.empty() || !rest.reasoning.empty()) add(job, choice.index, rest, out);
+  if (choice.logprobs) add(job, choice.index, {.logprobs = &choice}, out);
+  add(job, choice.index, {.finish_reason = wire_name(choice.finish_reason)}, out);
+}
+
+std::vector<std::string> Chunks::end(const JobResult& result) {
+  Events out;
+  const auto at = jobs_.find(result.job);
+  if (at == jobs_.end() || ended() || std::exchange(at->second.ended, true)) return out;
+  JobState& job = at->second;
+  if (const auto error = error_of(result)) {
+    add_failure(*error, out);
+    return out;
+  }
+  const GenerationResult& generation = *result.result;
+  facts_.fingerprint = generation.effective.engine.fingerprint;
+  const std::vector<Choice> choices =
+      facts_.form.echo ? echoed(generation, job.echo) : generation.choices;
+  for (std::size_t i = 0; i < choices.size() && !failed_; ++i) {
+    std::span<const TokenId> sampled;
+    if (i < generation.choices.size()) sampled = generation.choices[i].tokens;
+    add_end(job, choices[i], sampled, out);
+  }
+  job.choices.clear();
+  add_usage(usage_, generation.usage);
+  --left_;
+  if (left_ == 0 && !failed_ && facts_.form.include_usage) {
+    out.push_back(usage_event(facts_, usage_));
+  }
+  return out;
+}
+
+void Chunks::add_failure(const Error& error, Events& out) {
+  failed_ = true;
+  out.push_back(error_body(error));
+}
+
+}  // namespace millrace::openai
