@@ -54,7 +54,8 @@ void print_event(const LinkEvent& event, bool json) {
   }
 }
 
-std::string error_and_resume(const Error& error, const std::string& how, bool json) {
+std::string error_and_resume(Error error, const std::string& how, bool json) {
+  if (how.empty()) error.hint = error.what_to_do();
   if (!json) {
     return "millrace: " + printable(error.text()) + "\n" + how + (how.empty() ? "" : "\n");
   }

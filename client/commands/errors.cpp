@@ -13,15 +13,17 @@ namespace millrace::client {
 namespace {
 
 constexpr Code all_codes[] = {
-#define X(name, status, text) Code::name,
+#define X(name, ...) Code::name,
     MILLRACE_ERROR_CODES(X)
 #undef X
 };
 
-void print_code(Code code, bool json) {
+// With its advice, which has a line of its own; in JSON lines always.
+void print_code(Code code, bool json, bool advice) {
   if (!json) {
     std::printf("%-24s %3d  %s\n", std::string(code_name(code)).c_str(), code_http_status(code),
                 std::string(code_summary(code)).c_str());
+    if (advice) std::printf("%29s %s\n", "", std::string(code_advice(code)).c_str());
     return;
   }
   std::string line;
@@ -30,6 +32,7 @@ void print_code(Code code, bool json) {
       .field("code", code_name(code))
       .field("status", code_http_status(code))
       .field("meaning", code_summary(code))
+      .field("advice", code_advice(code))
       .end_object();
   std::printf("%s\n", line.c_str());
 }
@@ -46,13 +49,13 @@ Error unknown_code(const std::string& name) {
 int run(const std::string& name, bool json) {
   if (name.empty()) {
     for (const Code code : all_codes) {
-      print_code(code, json);
+      print_code(code, json, false);
     }
     return exit_all_done;
   }
   const std::optional<Code> code = code_from_name(name);
   if (!code) return report_error(unknown_code(name), json);
-  print_code(*code, json);
+  print_code(*code, json, true);
   return exit_all_done;
 }
 
@@ -62,8 +65,9 @@ void add_errors_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("errors",
                                      "Explain error codes.\n\n"
                                      "A line has the code, the status_code of a result that failed "
-                                     "with it, and what it means. What to do stands in the error "
-                                     "itself, in brackets or as its hint.\n\n"
+                                     "with it, and what it means. For one code the next line says "
+                                     "what to do; an error that knows better says it itself, in "
+                                     "brackets or as its hint.\n\n"
                                      "Example: millrace errors kv_exceeded");
   auto name = std::make_shared<std::string>();
   command->add_option("code", *name, "a code [all]");

@@ -18,9 +18,7 @@ namespace {
 
 void write_error(JsonWriter& json, const Error& error, std::uint64_t line) {
   json.begin_object().field("code", code_name(error.code)).field("message", error.message);
-  if (!error.hint.empty()) {
-    json.field("hint", error.hint);
-  }
+  json.field("hint", error.what_to_do());
   if (line != 0) {
     json.field("line", line);
   }

@@ -41,8 +41,7 @@ void write_body(JsonWriter& json, const Error& error, int http_status) {
   } else {
     json.value(param);
   }
-  json.field("code", code_name(error.code));
-  if (!error.hint.empty()) json.field("hint", error.hint);
+  json.field("code", code_name(error.code)).field("hint", error.what_to_do());
   json.end_object().end_object();
 }
 

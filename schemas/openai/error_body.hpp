@@ -2,8 +2,8 @@
 // Errors as OpenAI's error bodies:
 //   {"error": {"message", "type", "param", "code", "hint"}}
 // `type` is OpenAI's word for the HTTP status (code_http_status in schemas/base/error.hpp), `code`
-// a code of our table, `param` the field that is wrong or null, and `hint` what to do about it.
-// Thread safety: pure functions.
+// a code of our table, `param` the field that is wrong or null, and `hint` what to do about it: the
+// error's own hint, or its code's advice. Thread safety: pure functions.
 #include <string>
 #include <string_view>
 

@@ -196,9 +196,11 @@ def documentation(vectors):
 
 
 def error_table():
-    """The rows of the table of codes in base/error.hpp, which a test compares with README.md."""
-    text = (FOLDER / "base" / "error.hpp").read_text(encoding="utf-8")
-    return re.findall(r'^  X\((\w+), (\d+), "([^"]*)"\)', text, re.MULTILINE)
+    """The rows of base/error_codes.hpp, which a test compares with README.md: the code, its HTTP
+    status, what is wrong, and what to do."""
+    text = (FOLDER / "base" / "error_codes.hpp").read_text(encoding="utf-8")
+    text = re.sub(r"\s*\\\n\s*", " ", text).replace('" "', "")
+    return re.findall(r'X\((\w+), (\d+), "([^"]*)", "([^"]*)"\)', text)
 
 
 def products():

@@ -247,7 +247,7 @@ Json common_schema() {
   add_words<FinishReason>(defs);
   add_words<MarkedPart>(defs);
   Json codes = Json::array();
-#define X(name, status, text) codes.push_back(#name);
+#define X(name, ...) codes.push_back(#name);
   MILLRACE_ERROR_CODES(X)
 #undef X
   defs["error_code"] = {

@@ -5,7 +5,8 @@
     client/python/tools/generate.py --check   fails and names the files that differ
 
 Written are src/millrace/_job.py (the fields of a job), _results.py (what results consist of),
-_states.py (what the answers to questions consist of) and _codes.py (an exception for each code).
+_states.py (what the answers to questions consist of), _codes.py (an exception for each code) and
+_advice.py (what to do about each).
 """
 import keyword
 import pathlib
@@ -174,12 +175,24 @@ def codes_module():
     lines = [f'"""An exception for each error code.{NOTE}"""',
              "from typing import Dict, Type", "", "from ._error import MillraceError"]
     rows = error_table()
-    for code, status, text in rows:
+    for code, status, text, _ in rows:
         lines += ["", "", f"class {class_of(code)}(MillraceError):",
                   f'    """{text[0].upper() + text[1:]}."""',
                   f'    code, status = "{code}", {status}']
     return [*lines, "", "", "EXCEPTIONS: Dict[str, Type[MillraceError]] = {",
             "    one.code: one for one in MillraceError.__subclasses__()", "}"]
+
+
+def advice_module():
+    lines = ['"""What to do about each error code, where the one who raises it does not say it better.'
+             + NOTE + '"""', "from typing import Dict", "", "ADVICE: Dict[str, str] = {"]
+    for code, _, _, advice in error_table():
+        start = f'    "{code}": '
+        if len(start) + len(advice) + 3 <= 98:
+            lines.append(f'{start}"{advice}",')
+        else:
+            lines += [f"{start}(", f'        "{advice}"),']
+    return [*lines, "}"]
 
 
 def main():
@@ -188,7 +201,8 @@ def main():
         sys.exit(__doc__)
     different = []
     for name, make in (("_job.py", job_module), ("_results.py", results_module),
-                       ("_states.py", states_module), ("_codes.py", codes_module)):
+                       ("_states.py", states_module), ("_codes.py", codes_module),
+                       ("_advice.py", advice_module)):
         content = "\n".join(make()) + "\n"
         path = PACKAGE / name
         if path.exists() and path.read_text(encoding="utf-8") == content:

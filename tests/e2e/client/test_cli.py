@@ -110,6 +110,9 @@ def test_errors_table():
     assert len(table) > 40
     one = json.loads(millrace("errors", "kv_exceeded", "--json").stdout)
     assert one["code"] == "kv_exceeded" and one["status"] == 400
+    text = millrace("errors", "kv_exceeded").stdout.splitlines()
+    assert len(text) == 2 and text[0] in table
+    assert text[1].strip() == one["advice"] and "shorten the prompt" in one["advice"]
 
 
 def test_tokenize_and_back(model):

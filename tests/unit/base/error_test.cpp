@@ -21,16 +21,32 @@ Result<int> quarter(int value) {
 
 TEST(Error, NamesRoundTrip) {
   std::size_t count = 0;
-#define X(name, status, text)                                  \
-  EXPECT_EQ(code_name(Code::name), #name);                     \
-  EXPECT_EQ(code_from_name(#name), Code::name);                \
-  EXPECT_EQ(code_http_status(Code::name), status);             \
-  EXPECT_EQ(code_summary(Code::name), std::string_view(text)); \
+#define X(name, status, summary, advice)                          \
+  EXPECT_EQ(code_name(Code::name), #name);                        \
+  EXPECT_EQ(code_from_name(#name), Code::name);                   \
+  EXPECT_EQ(code_http_status(Code::name), status);                \
+  EXPECT_EQ(code_summary(Code::name), std::string_view(summary)); \
+  EXPECT_EQ(code_advice(Code::name), std::string_view(advice));   \
   ++count;
   MILLRACE_ERROR_CODES(X)
 #undef X
   EXPECT_GT(count, 40u);
   EXPECT_EQ(code_from_name("no_such_code"), std::nullopt);
+}
+
+TEST(Error, EachCodeHasAStatusAndSaysWhatToDo) {
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(Code::internal); ++i) {
+    const auto code = static_cast<Code>(i);
+    EXPECT_GE(code_http_status(code), 400) << code_name(code);
+    EXPECT_LT(code_http_status(code), 600) << code_name(code);
+    EXPECT_GT(code_advice(code).size(), 10u) << code_name(code);
+    EXPECT_FALSE(code_advice(code).ends_with('.')) << code_name(code);
+  }
+}
+
+TEST(Error, WhatToDoIsTheHintOrTheCodesAdvice) {
+  EXPECT_EQ((Error{Code::conflict, "m", "h"}).what_to_do(), "h");
+  EXPECT_EQ((Error{Code::conflict, "m", ""}).what_to_do(), code_advice(Code::conflict));
 }
 
 TEST(Error, TextIsOneLineWithTheHint) {

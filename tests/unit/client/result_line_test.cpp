@@ -221,7 +221,9 @@ TEST(ResultLine, EveryUnhappyEndHasAnError) {
     JobResult result;
     result.job = "1-0011223344556677";
     result.state = state;
-    EXPECT_EQ(json::parse(result_line(result, 1, {}))["error"]["code"], code);
+    const json error = json::parse(result_line(result, 1, {}))["error"];
+    EXPECT_EQ(error["code"], code);
+    EXPECT_FALSE(error["hint"].get<std::string>().empty());
   }
 }
 

@@ -1,9 +1,11 @@
-"""What to do about each error code, where the one who raises it does not say it better."""
+"""What to do about each error code, where the one who raises it does not say it better.
+
+Made by client/python/tools/generate.py from the schemas: change those.
+"""
 from typing import Dict
 
 ADVICE: Dict[str, str] = {
-    # what a producer sent
-    "invalid_json": "correct the line; each line is one JSON object",
+    "invalid_json": "correct the text; each line, and each request, is one JSON object",
     "invalid_value": "correct the field; schemas/docs/messages.md has the types and ranges",
     "missing_field": "add the field",
     "unsupported_field": "leave the field out, or give it the value that changes nothing",
@@ -13,37 +15,34 @@ ADVICE: Dict[str, str] = {
     "empty_prompt": "give the prompt at least one token",
     "invalid_token": "use ids below the size of the model's vocabulary",
     "context_exceeded": "shorten the prompt, or ask for fewer max_tokens",
-    "kv_exceeded": "shorten the prompt, ask for fewer max_tokens, or start the engine with more "
-                   "--kv-memory",
+    "kv_exceeded": (
+        "shorten the prompt, ask for fewer max_tokens, or start the engine with more --kv-memory"),
     "no_chat_template": "send a prompt in place of messages, or use a model for chats",
     "template_error": "change the messages to what the model's chat template takes",
     "template_unsupported": "send a prompt that is rendered already in place of messages",
     "limit_exceeded": "send less at once; schemas/docs/messages.md has the limits",
-    "too_large": "make the job smaller: at most 8 MiB",
+    "too_large": "make it smaller: a job has at most 8 MiB",
     "conflict": "give the job another id, or leave the id out",
     "batch_closed": "submit to another batch",
     "deadline_passed": "set deadline_us later, or leave it out",
-    # how a job ended
     "cancelled": "submit the job under another id if it is wanted after all",
     "expired": "give the job more time with deadline_us, or start more engines",
     "engine_died": "read the engine's log, then retry the job",
     "engine_failed": "read the engine's log, then retry the job",
-    "fingerprint_mismatch": "start an engine with the settings of that fingerprint, or leave "
-                            "require_fingerprint out",
-    # messages
-    "malformed_frame": "update the package and the broker to fitting versions; else report it",
-    "invalid_utf8": "send text as str, and bytes only where the field takes them",
+    "fingerprint_mismatch": (
+        "start an engine with the settings of that fingerprint, or leave require_fingerprint out"),
+    "malformed_frame": "update the client and the broker to versions that fit; else report it",
+    "invalid_utf8": "write text as UTF-8, and bytes only where a field takes them",
     "unknown_kind": "update the broker: it does not know this question",
-    "unsupported_version": "update the package or the broker, whichever is older",
-    "unexpected_message": "connect to the broker's endpoint for clients",
-    "stale": "nothing: the job runs elsewhere",
+    "unsupported_version": "update the client or the broker, whichever is older",
+    "unexpected_message": "connect to the broker's endpoint for clients, and say hello first",
+    "stale": "do nothing: the job runs elsewhere",
     "not_found": "check the name; ended jobs are forgotten after a while",
-    "trimmed": "go on from the first number that is kept (skip_trimmed=True)",
+    "trimmed": "go on from the first number that is kept",
     "epoch_changed": "the broker has another ledger now: begin anew, without the old position",
-    "unauthorized": "use a key that is allowed to do this (key=FILE)",
+    "unauthorized": "use a key or a token that is allowed to do this",
     "overloaded": "wait a little and send the same again",
     "draining": "wait until the broker has started again",
-    # files, ledger, network
     "io_error": "check the path, its permissions and the disk",
     "disk_full": "make room on the disk of the ledger",
     "ledger_in_use": "stop the other broker, or use another ledger",
@@ -55,9 +54,8 @@ ADVICE: Dict[str, str] = {
     "output_in_use": "end the other program that writes this file, or name another file",
     "input_changed": "use the input that the run began with, or start over",
     "settings_changed": "use the settings that the run began with, or start over",
-    "unreachable": "start the broker (millrace-broker), or name its endpoint (broker=ADDR)",
-    "timed_out": "look at the broker's log; a longer time can be allowed (away_timeout_s)",
-    # model files
+    "unreachable": "start the broker (millrace-broker), or name its endpoint",
+    "timed_out": "look at the broker's log, or allow more time",
     "gguf_unreadable": "check the path and the permissions of the model file",
     "gguf_malformed": "download the model file again",
     "gguf_version": "use a GGUF file of version 2 or 3",
@@ -67,12 +65,10 @@ ADVICE: Dict[str, str] = {
     "unsupported_architecture": "use a model of an architecture that README.md lists",
     "unsupported_tensor_type": "use the model in another type (millrace convert)",
     "unsupported_tokenizer": "use a model with another tokenizer",
-    # device
     "no_device": "install an OpenCL driver; for a CPU, PoCL (millrace doctor helps)",
     "device_error": "look at the engine's log and the driver (millrace doctor helps)",
     "kernel_build": "look at the engine's log; update the OpenCL driver",
     "out_of_memory": "use less --kv-memory, a smaller --max-batch or a smaller model",
-    # the rest
     "usage": "correct the argument",
     "interrupted": "start it again: it goes on where it was",
     "internal": "please report it, with this message",

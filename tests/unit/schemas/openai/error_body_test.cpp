@@ -22,7 +22,7 @@ TEST(ErrorBody, HasOpenAIsKeys) {
   const json bare = json::parse(error_body({Code::internal, "oh", ""}));
   EXPECT_EQ(bare["error"]["type"], "server_error");
   EXPECT_TRUE(bare["error"]["param"].is_null());
-  EXPECT_FALSE(bare["error"].contains("hint"));
+  EXPECT_EQ(bare["error"]["hint"], code_advice(Code::internal));
 }
 
 TEST(ErrorBody, TypesFollowTheStatus) {
