@@ -200,6 +200,7 @@ void fields(auto& v, Is<GenerationRequest> auto& r) {
           "the most tokens that an answer may have, n times this at most 1048576; absent: 16, in "
           "a chat the rest of the context");
   v.alias("max_completion_tokens", r.max_tokens, Count{limits::job_tokens}, "max_tokens");
+  v.alias("n_predict", r.max_tokens, Count{limits::job_tokens}, "max_tokens");
   v.field("min_tokens", r.min_tokens, Count{limits::job_tokens},
           "nothing ends the text before this many tokens");
   sampling_fields(v, r);

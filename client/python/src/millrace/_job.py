@@ -50,6 +50,8 @@ class Job(TypedDict, total=False):
     max_tokens: int | None
     # another name of `max_tokens` (0 to 1048576)
     max_completion_tokens: int | None
+    # another name of `max_tokens` (0 to 1048576)
+    n_predict: int | None
     # nothing ends the text before this many tokens (0 to 1048576)
     min_tokens: int | None
     # where the sampling fields that the job does not give come from: job means their defaults,
