@@ -125,7 +125,7 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   if (options.custom_ids != nullptr && parsed.custom_id) {
     first_use = options.custom_ids->add(*parsed.custom_id, parsed.number);
   }
-  if (parsed.endpoint) MILLRACE_TRY(openai::note_endpoint(job, *parsed.endpoint));
+  if (parsed.endpoint) MILLRACE_TRY(openai::note_body(job, *parsed.endpoint));
   if (!first_use && !named && !labelled_by_id) return {};
   MILLRACE_ASSIGN(json* const metadata, openai::metadata_of(job));
   if (first_use) {

@@ -39,6 +39,10 @@ void write_chat_delta(JsonWriter& json, const Delta& delta) {
   if (delta.role) json.field("role", "assistant").field("content", "");
   if (!delta.reasoning.empty()) json.field("reasoning_content", delta.reasoning);
   if (!delta.text.empty()) json.field("content", delta.text);
+  if (!delta.calls.empty()) {
+    json.key("tool_calls");
+    write_tool_call_deltas(json, delta.job, delta.choice, delta.calls, delta.first_call);
+  }
   json.end_object();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "schemas/openai/chat_answer.hpp"
 #include "schemas/openai/endpoint.hpp"
 #include "schemas/openai/logprobs.hpp"
 
@@ -21,9 +22,13 @@ struct EventFacts {
 
 // What one event tells of a choice.
 struct Delta {
-  std::uint32_t index = 0;  // of the choice
-  bool role = false;        // a chat's choice begins
+  std::uint32_t index = 0;   // of the choice
+  std::string_view job{};    // whose choice it is
+  std::uint32_t choice = 0;  // in its job
+  bool role = false;         // a chat's choice begins
   std::string_view text{}, reasoning{};
+  std::span<const ToolCall> calls{};  // of a chat
+  std::size_t first_call = 0;         // their number before these
   const Choice* logprobs = nullptr;   // whose logprobs the event has
   std::string_view finish_reason{};   // empty: the choice goes on
   std::span<const TokenId> tokens{};  // where the request asks for token ids

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "schemas/codec.hpp"
 #include "schemas/openai/echo.hpp"
 #include "schemas/openai/error_body.hpp"
 #include "schemas/openai/response.hpp"
@@ -14,11 +13,13 @@ namespace millrace::openai {
 Chunks::Chunks(const Request& request, std::span<const std::string> ids, ChunkOptions options)
     : facts_{request.form, response_id(request.form.endpoint, ids.empty() ? "" : ids.front()),
              options.model.empty() ? request.model : std::move(options.model), options.created_s},
+      tools_(request.tools),
       token_bytes_(std::move(options.token_bytes)),
       left_(ids.size()) {
   const TokenTexts texts(token_bytes_);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     JobState& job = jobs_[ids[i]];
+    job.id = ids[i];
     job.first_index = static_cast<std::uint32_t>(i) * request.form.n;
     if (request.form.echo) job.echo = echo_text(request.jobs[i].echo, texts);
   }
@@ -26,6 +27,8 @@ Chunks::Chunks(const Request& request, std::span<const std::string> ids, ChunkOp
 
 void Chunks::add(const JobState& job, std::uint32_t choice, Delta delta, Events& out) const {
   delta.index = job.first_index + choice;
+  delta.job = job.id;
+  delta.choice = choice;
   out.push_back(chunk_event(facts_, delta, TokenTexts(token_bytes_)));
 }
 
@@ -38,6 +41,43 @@ Chunks::ChoiceState& Chunks::begun(JobState& job, std::uint32_t choice, Events& 
   return state;
 }
 
+// Another attempt tells everything anew.
+void Chunks::begin_again(JobState& job) const {
+  for (auto& [number, state] : job.choices) {
+    state.told = 0;
+    state.lost = false;
+    for (SentText* text : {&state.text, &state.reasoning, &state.parts}) text->restart();
+    state.text.next(job.echo);
+    if (state.held) state.held->clear();
+  }
+}
+
+// Adds the event unless there is nothing in it.
+void Chunks::add_text(const JobState& job, std::uint32_t choice, const Delta& delta,
+                      Events& out) const {
+  const bool ids = facts_.form.token_ids && !delta.tokens.empty();
+  if (ids || !delta.text.empty() || !delta.reasoning.empty()) add(job, choice, delta, out);
+}
+
+void Chunks::add_calls(const JobState& job, std::uint32_t choice, ChoiceState& state,
+                       std::span<const ToolCall> calls, Events& out) const {
+  if (calls.empty()) return;
+  add(job, choice, {.calls = calls, .first_call = state.calls}, out);
+  state.calls += calls.size();
+}
+
+// Adds the next tool calls, given as they were written, as far as they were not sent yet.
+void Chunks::add_parts(const JobState& job, std::uint32_t choice, ChoiceState& state,
+                       std::span<const std::string> parts, Events& out) const {
+  if (facts_.form.endpoint != Endpoint::chat) return;
+  for (const std::string& part : parts) {
+    if (state.parts.next(part + '\0').empty()) continue;
+    const std::vector<ToolCall> calls = parse_tool_calls(part, tools_.list);
+    if (calls.empty()) add_text(job, choice, {.text = part}, out);
+    add_calls(job, choice, state, calls, out);
+  }
+}
+
 std::vector<std::string> Chunks::partial(const PartialEntry& entry) {
   Events out;
   const auto at = jobs_.find(entry.job);
@@ -47,31 +87,27 @@ std::vector<std::string> Chunks::partial(const PartialEntry& entry) {
   }
   JobState& job = at->second;
   if (entry.attempt < job.attempt) return out;
-  if (entry.attempt > job.attempt) {
-    for (auto& [number, state] : job.choices) {
-      state.told = 0;
-      state.lost = false;
-      state.text.restart();
-      state.text.next(job.echo);
-      state.reasoning.restart();
-    }
-    job.attempt = entry.attempt;
-  }
+  if (entry.attempt > std::exchange(job.attempt, entry.attempt)) begin_again(job);
   ChoiceState& state = begun(job, partial.choice, out);
   if (partial.first_token < state.told) return out;  // told twice
   state.lost = state.lost || partial.first_token > state.told;
   if (state.lost) return out;
-  std::span<const TokenId> tokens = partial.tokens;
+  const std::span<const TokenId> tokens = partial.tokens;
   const std::size_t known = std::min(tokens.size(), state.sent - std::min(state.sent, state.told));
   state.told += tokens.size();
   state.sent = std::max(state.sent, state.told);
-  const Delta delta{.text = state.text.next(partial.text),
-                    .reasoning = state.reasoning.next(partial.reasoning),
-                    .tokens = tokens.subspan(known)};
-  const bool ids = facts_.form.token_ids && !delta.tokens.empty();
-  if (ids || !delta.text.empty() || !delta.reasoning.empty()) {
-    add(job, partial.choice, delta, out);
+  const std::string text = state.held ? *state.held + partial.text : partial.text;
+  if (state.held && may_be_call(text, tools_)) {
+    state.held = text;
+  } else {
+    state.held.reset();
   }
+  add_text(job, partial.choice,
+           {.text = state.held ? std::string_view() : state.text.next(text),
+            .reasoning = state.reasoning.next(partial.reasoning),
+            .tokens = tokens.subspan(known)},
+           out);
+  add_parts(job, partial.choice, state, partial.tool_calls, out);
   return out;
 }
 
@@ -79,23 +115,26 @@ std::vector<std::string> Chunks::partial(const PartialEntry& entry) {
 void Chunks::add_end(JobState& job, const Choice& choice, std::span<const TokenId> tokens,
                      Events& out) {
   ChoiceState& state = begun(job, choice.index, out);
+  for (SentText* text : {&state.text, &state.reasoning, &state.parts}) text->restart();
+  std::vector<ToolCall> bare;
+  if (state.held && choice.tool_calls.empty()) bare = chat_answer(choice, tools_).calls;
   const std::string none;
-  state.text.restart();
-  state.reasoning.restart();
-  const Delta rest{.text = state.text.next(choice.text),
-                   .reasoning = state.reasoning.next(choice.reasoning ? *choice.reasoning : none),
-                   .tokens = tokens.subspan(std::min(state.sent, tokens.size()))};
-  if (!state.text.is_whole() || !state.reasoning.is_whole()) {
+  add_text(job, choice.index,
+           {.text = bare.empty() ? state.text.next(choice.text) : std::string_view(),
+            .reasoning = state.reasoning.next(choice.reasoning ? *choice.reasoning : none),
+            .tokens = tokens.subspan(std::min(state.sent, tokens.size()))},
+           out);
+  add_parts(job, choice.index, state, choice.tool_calls, out);
+  add_calls(job, choice.index, state, bare, out);
+  if (!state.text.is_whole() || !state.reasoning.is_whole() || !state.parts.is_whole()) {
     return add_failure(
         {Code::engine_died,
          "an engine died, and the next one wrote a text that differs from what was sent",
          "ask again; require_fingerprint lets only engines run it that write the same"},
         out);
   }
-  const bool ids = facts_.form.token_ids && !rest.tokens.empty();
-  if (ids || !rest.text.empty() || !rest.reasoning.empty()) add(job, choice.index, rest, out);
   if (choice.logprobs) add(job, choice.index, {.logprobs = &choice}, out);
-  add(job, choice.index, {.finish_reason = wire_name(choice.finish_reason)}, out);
+  add(job, choice.index, {.finish_reason = finish_reason_of(choice, state.calls > 0)}, out);
 }
 
 std::vector<std::string> Chunks::end(const JobResult& result) {

@@ -4,6 +4,9 @@
 // of its text, and at last its finish_reason. After the last job comes the usage, if the request
 // asks for it, in an event without choices. The caller ends the stream with `[DONE]`.
 //
+// Tool calls come whole, each as soon as it is complete. A text that may be a call as a whole is
+// held back until it is known what it is.
+//
 // Partials may be lost, and another attempt begins with the first token. So the end of a job
 // completes what is missing, and nothing is sent twice. Partials have no logprobs: those of a
 // choice come together in one event before its last one.
@@ -13,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,8 +53,13 @@ class Chunks {
     std::size_t told = 0;      // tokens of the current attempt
     std::size_t sent = 0;      // tokens of all attempts
     SentText text, reasoning;  // the text with its echo
+    SentText parts;            // tool calls as they were written, with a zero after each
+    std::size_t calls = 0;     // tool calls that were sent
+    std::optional<std::string> held =
+        "";  // text that may be a call as a whole; none: it is no call
   };
   struct JobState {
+    std::string id;
     std::uint32_t first_index = 0;  // of its choices
     std::string echo;
     std::uint32_t attempt = 0;  // of the newest partial
@@ -62,9 +71,16 @@ class Chunks {
   ChoiceState& begun(JobState& job, std::uint32_t choice, Events& out);
   void add(const JobState& job, std::uint32_t choice, Delta delta, Events& out) const;
   void add_end(JobState& job, const Choice& choice, std::span<const TokenId> tokens, Events& out);
+  void begin_again(JobState& job) const;
+  void add_text(const JobState& job, std::uint32_t choice, const Delta& delta, Events& out) const;
+  void add_parts(const JobState& job, std::uint32_t choice, ChoiceState& state,
+                 std::span<const std::string> parts, Events& out) const;
+  void add_calls(const JobState& job, std::uint32_t choice, ChoiceState& state,
+                 std::span<const ToolCall> calls, Events& out) const;
   void add_failure(const Error& error, Events& out);
 
   EventFacts facts_;
+  ToolsOfChat tools_;
   TokenLookup token_bytes_;
   std::map<std::string, JobState, std::less<>> jobs_;
   std::size_t left_ = 0;  // jobs that have not ended

@@ -93,13 +93,15 @@ Status add_job(json body, std::string id, const RequestOptions& options, Request
   if (!id.empty()) job["id"] = id;
   if (!options.stream.empty()) job["stream"] = options.stream;
   if (options.deadline_us) job["deadline_us"] = *options.deadline_us;
-  MILLRACE_TRY(note_endpoint(job, out.form.endpoint));
+  MILLRACE_TRY(note_body(job, out.form.endpoint));
   RequestedJob& added = out.jobs.emplace_back();
   added.id = std::move(id);
   json::to_msgpack(job, added.body);
   MILLRACE_ASSIGN(DecodedJob decoded, decode_job(added.body));
   if (out.form.echo) added.echo = std::move(decoded.job.request.prompt);
   out.form.n = decoded.job.request.n;
+  out.tools.given = out.form.endpoint == Endpoint::chat && shows_tools(job);
+  if (out.tools.given) out.tools.list = std::move(decoded.job.request.chat.tools);
   out.warnings = std::move(decoded.warnings);
   return {};
 }

@@ -16,6 +16,7 @@
 
 #include "schemas/base/error.hpp"
 #include "schemas/messages.hpp"
+#include "schemas/openai/chat_answer.hpp"
 #include "schemas/openai/endpoint.hpp"
 
 namespace millrace::openai {
@@ -39,7 +40,8 @@ struct RequestedJob {
 struct Request {
   AnswerForm form;
   std::vector<RequestedJob> jobs;
-  std::string model = "*";            // as the body names it
+  std::string model = "*";  // as the body names it
+  ToolsOfChat tools;
   std::string user;                   // empty: none
   std::vector<std::string> warnings;  // about fields that were left out; each result has them too
 };

@@ -118,9 +118,19 @@ Result<json*> metadata_of(json& job) {
               "write it like {\"key\": \"value\"}");
 }
 
-Status note_endpoint(json& job, Endpoint endpoint) {
+bool shows_tools(const json& job) {
+  const auto tools = job.find("tools");
+  return tools != job.end() && tools->is_array() && !tools->empty() &&
+         job.value("tool_choice", json("auto")) != "none" &&
+         job.value("task", json("generate")) != "score";
+}
+
+Status note_body(json& job, Endpoint endpoint) {
   MILLRACE_ASSIGN(json* const metadata, metadata_of(job));
   (*metadata)[shape_key] = endpoint == Endpoint::chat ? "chat" : "completion";
+  if (endpoint != Endpoint::chat || !shows_tools(job)) return {};
+  (*metadata)[tools_key] = "shown";
+  if (!job.contains("markers")) job["markers"] = "auto";
   return {};
 }
 

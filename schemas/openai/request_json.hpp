@@ -28,7 +28,10 @@ Result<json> job_of_body(Endpoint endpoint, json body);
 // Returns the job's metadata, which becomes a map if it is absent. Errors: invalid_value where it
 // is no map.
 Result<json*> metadata_of(json& job);
-// Notes the endpoint in the job's metadata. Errors: those of metadata_of.
-Status note_endpoint(json& job, Endpoint endpoint);
+// Whether the chat template of this job shows tools to the model.
+bool shows_tools(const json& job);
+// Notes in the job's metadata what the answer's form depends on, and asks for tool calls to be set
+// apart where the model is shown tools. Errors: those of metadata_of.
+Status note_body(json& job, Endpoint endpoint);
 
 }  // namespace millrace::openai

@@ -4,6 +4,7 @@
 
 #include "schemas/base/json_writer.hpp"
 #include "schemas/codec.hpp"
+#include "schemas/openai/chat_answer.hpp"
 #include "schemas/openai/echo.hpp"
 #include "schemas/openai/notes.hpp"
 #include "schemas/openai/result_parts.hpp"
@@ -19,14 +20,32 @@ struct Place {
   std::uint32_t first_index;  // of the job's choices
   bool details;
   const TokenTexts& texts;
+  const std::string& job;
+  const ToolsOfChat& tools;
 };
 
-void write_chat_choice(JsonWriter& json, const Choice& choice, const Place& place) {
-  json.begin_object().field("index", place.first_index + choice.index);
-  json.key("message").begin_object();
-  json.field("role", "assistant").field("content", choice.text);
+// A message that only calls tools has no content.
+void write_message(JsonWriter& json, const Choice& choice, const ChatAnswer& answer,
+                   const Place& place) {
+  json.begin_object().field("role", "assistant").key("content");
+  if (!answer.calls.empty() && answer.content.find_first_not_of(" \t\r\n") == std::string::npos) {
+    json.null();
+  } else {
+    json.value(answer.content);
+  }
   if (choice.reasoning) json.field("reasoning_content", *choice.reasoning);
-  json.end_object().key("logprobs");
+  if (!answer.calls.empty()) {
+    json.key("tool_calls");
+    write_tool_calls(json, place.job, choice.index, answer.calls);
+  }
+  json.end_object();
+}
+
+void write_chat_choice(JsonWriter& json, const Choice& choice, const Place& place) {
+  const ChatAnswer answer = chat_answer(choice, place.tools);
+  json.begin_object().field("index", place.first_index + choice.index).key("message");
+  write_message(json, choice, answer, place);
+  json.key("logprobs");
   if (choice.logprobs) {
     json.begin_object().key("content");
     write_chat_logprobs(json, choice.tokens, *choice.logprobs, place.texts);
@@ -34,7 +53,7 @@ void write_chat_choice(JsonWriter& json, const Choice& choice, const Place& plac
   } else {
     json.null();
   }
-  json.field("finish_reason", wire_name(choice.finish_reason));
+  json.field("finish_reason", finish_reason_of(choice, !answer.calls.empty()));
   if (place.details) write_token_parts(json, choice);
   json.end_object();
 }
@@ -114,7 +133,9 @@ std::string response_body(Endpoint endpoint, const JobResult& result,
   JsonWriter json(out);
   const TokenTexts texts(options.token_bytes);
   begin_body(json, endpoint, result, options);
-  write_choices(json, result.result->choices, {endpoint, 0, options.details, texts});
+  const ToolsOfChat tools{.given = result.metadata.contains(std::string(tools_key))};
+  write_choices(json, result.result->choices,
+                {endpoint, 0, options.details, texts, result.job, tools});
   end_body(json, result, result.result->usage, options, texts);
   return out;
 }
@@ -129,8 +150,12 @@ std::string response_body(const Request& request, std::span<const JobResult> res
   Usage usage;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const GenerationResult& generation = *results[i].result;
-    const Place place{form.endpoint, static_cast<std::uint32_t>(i) * form.n,
-                      options.details || form.token_ids, texts};
+    const Place place{form.endpoint,
+                      static_cast<std::uint32_t>(i) * form.n,
+                      options.details || form.token_ids,
+                      texts,
+                      results[i].job,
+                      request.tools};
     if (form.echo) {
       write_choices(json, echoed(generation, echo_text(request.jobs[i].echo, texts)), place);
     } else {

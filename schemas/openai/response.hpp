@@ -3,7 +3,8 @@
 // details, which batch files have, a choice also says what stopped it, which tokens it has and
 // which parts they belong to, and the body has a `millrace` object: effective settings, attempts,
 // warnings, times. Reasoning is `message.reasoning_content` of a chat, under the name that chat
-// templates read, and `reasoning` of a completion's choice.
+// templates read, and `reasoning` of a completion's choice. A chat's tool calls are parsed into
+// `message.tool_calls`; the choice's own `tool_calls` holds them as they were written (details).
 // Thread safety: pure functions.
 #include <cstdint>
 #include <optional>

@@ -89,6 +89,16 @@ TEST(ParseLine, ToolsAndFieldsOfMessagesKeepTheirOrder) {
   EXPECT_EQ(job.request.chat.template_kwargs, (JsonObject{{"k", {"v"}}, {"b", {false}}}));
 }
 
+TEST(ParseLine, ToolCallsAreSetApart) {
+  const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+  const Job job = job_of(parse(chat(tools)));
+  EXPECT_EQ(job.request.markers.known, KnownMarkers::all);
+  EXPECT_TRUE(job.metadata.contains(std::string(openai::tools_key)));
+  std::string score = chat(tools);
+  score.insert(1, R"("task":"score",)");
+  EXPECT_EQ(job_of(parse(score)).request.task, Task::score);
+}
+
 TEST(ParseLine, CompletionLine) {
   const Job job = job_of(parse(completion(R"(,"prompt":"once","logprobs":2,"stop":["a","b"])")));
   EXPECT_EQ(std::get<std::string>(job.request.prompt), "once");

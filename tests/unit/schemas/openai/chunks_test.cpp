@@ -240,6 +240,64 @@ TEST(Chunks, ReasoningHasPiecesOfItsOwn) {
             (json{{"reasoning_content", "y"}, {"content", "x"}}));
 }
 
+const std::string first_call = R"({"name": "f", "arguments": {"a": 1}})";
+
+TEST(Chunks, ToolCallsComeWholeAndOnce) {
+  Request request = request_of(Endpoint::chat);
+  request.tools.given = true;
+  Chunks chunks(request, ids, {});
+  PartialEntry entry = partial_of(0, {1}, "See: ");
+  entry.partial.tool_calls = {first_call};
+  json events = read(chunks.partial(entry));
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[1]["choices"][0]["delta"], (json{{"content", "See: "}}));
+  EXPECT_EQ(events[2]["choices"][0]["delta"],
+            (json{{"tool_calls",
+                   {{{"index", 0},
+                     {"id", tool_call_id("j", 0, 0)},
+                     {"type", "function"},
+                     {"function", {{"name", "f"}, {"arguments", R"({"a":1})"}}}}}}}));
+  entry.attempt = 2;
+  EXPECT_TRUE(chunks.partial(entry).empty());
+  JobResult result = result_of("See: ", {1, 2});
+  result.result->choices[0].finish_reason = FinishReason::stop;
+  result.result->choices[0].tool_calls = {first_call, R"({"name": "g"})", "no form"};
+  events = read(chunks.end(result));
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[0]["choices"][0]["delta"]["tool_calls"][0]["index"], 1);
+  EXPECT_EQ(events[0]["choices"][0]["delta"]["tool_calls"][0]["id"], tool_call_id("j", 0, 1));
+  EXPECT_EQ(events[1]["choices"][0]["delta"], (json{{"content", "no form"}}));
+  EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "tool_calls");
+}
+
+TEST(Chunks, AnAttemptThatCallsAnotherToolIsAnError) {
+  Chunks chunks(request_of(Endpoint::chat), ids, {});
+  PartialEntry entry = partial_of(0, {1}, "");
+  entry.partial.tool_calls = {first_call};
+  chunks.partial(entry);
+  EXPECT_EQ(read(chunks.end(result_of("", {1})))[0]["error"]["code"], "engine_died");
+}
+
+TEST(Chunks, ATextThatMayBeACallIsHeldBack) {
+  Request request = request_of(Endpoint::chat);
+  request.tools.given = true;
+  const std::string call = R"({"name": "f", "parameters": {}})";
+  Chunks called(request, ids, {});
+  EXPECT_EQ(read(called.partial(partial_of(0, {1}, R"({"name": )"))).size(), 1U);
+  json events = read(called.end(result_of(call, {1, 2})));
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0]["choices"][0]["delta"]["tool_calls"][0]["function"]["name"], "f");
+  Chunks text(request, ids, {});
+  EXPECT_EQ(text_of(read(text.partial(partial_of(0, {1}, " ")))), "");
+  EXPECT_EQ(text_of(read(text.partial(partial_of(0, {1}, " ", 2)))), "");
+  EXPECT_EQ(text_of(read(text.partial(partial_of(1, {2}, "The", 2)))), " The");
+  Chunks object(request, ids, {});
+  EXPECT_EQ(text_of(read(object.partial(partial_of(0, {1}, R"({"a)")))), "");
+  EXPECT_EQ(text_of(read(object.end(result_of(R"({"a": 1})", {1, 2})))), R"({"a": 1})");
+  Chunks plain(request_of(Endpoint::chat), ids, {});
+  EXPECT_EQ(text_of(read(plain.partial(partial_of(0, {1}, R"({"a)")))), R"({"a)");
+}
+
 TEST(SentText, GivesEachByteOnce) {
   SentText text;
   EXPECT_TRUE(text.empty() && text.is_whole());

@@ -72,6 +72,18 @@ TEST(OpenAIRequest, NamesOfOtherServersAreUnderstood) {
   EXPECT_EQ(job.chat.template_kwargs.size(), 1U);
 }
 
+TEST(OpenAIRequest, NamesOfOtherServersThatChangeATextAreNotDroppedInSilence) {
+  EXPECT_EQ(job_of(chat(R"(,"n_predict":7)")).request.max_tokens, 7U);
+  for (const char* fields :
+       {R"("tfs_z":0.9)", R"("repeat_last_n":64)", R"("n_probs":3)", R"("top_n_sigma":1)",
+        R"("json_schema":{"type":"object"})", R"("samplers":["top_k"])", R"("detokenize":false)",
+        R"("dynatemp_range":0.5)", R"("documents":[{"text":"x"}])"}) {
+    expect_refused(Endpoint::chat, "{" + messages + "," + fields + "}", Code::unsupported_field);
+  }
+  const Request neutral = chat(R"(,"cache_prompt":true,"id_slot":3,"tfs_z":1,"request_id":"r")");
+  EXPECT_TRUE(neutral.warnings.empty());
+}
+
 TEST(OpenAIRequest, AStreamAsksTheJobForPartials) {
   const Request request =
       chat(R"(,"stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false})");
@@ -132,6 +144,22 @@ TEST(OpenAIRequest, AnEchoKeepsThePromptAndAsksForItsLogprobs) {
   EXPECT_EQ(score.request.task, Task::score);
   expect_refused(Endpoint::completion, R"({"prompt":"p","max_tokens":0})", Code::invalid_value);
   expect_refused(Endpoint::chat, "{" + messages + R"(,"echo":true})", Code::unsupported_field);
+}
+
+TEST(OpenAIRequest, CallsAreSetApartWhereTheModelSeesTools) {
+  const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+  const Request request = chat(tools);
+  EXPECT_TRUE(request.tools.given);
+  EXPECT_EQ(request.tools.list.size(), 1U);
+  EXPECT_EQ(job_of(request).request.markers.known, KnownMarkers::all);
+  EXPECT_TRUE(job_of(request).metadata.contains(std::string(tools_key)));
+  EXPECT_EQ(job_of(chat(tools + R"(,"markers":"none")")).request.markers.known, KnownMarkers::none);
+  for (const std::string& fields : {std::string(), tools + R"(,"tool_choice":"none")"}) {
+    const Request without = chat(fields);
+    EXPECT_FALSE(without.tools.given);
+    EXPECT_EQ(job_of(without).request.markers.known, std::nullopt);
+    EXPECT_FALSE(job_of(without).metadata.contains(std::string(tools_key)));
+  }
 }
 
 TEST(OpenAIRequest, UnknownFieldsWarn) {

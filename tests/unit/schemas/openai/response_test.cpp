@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "schemas/openai/notes.hpp"
+
 namespace millrace::openai {
 namespace {
 
@@ -133,6 +135,52 @@ TEST(OpenAIResponse, AnEchoStandsBeforeTheTextAndItsLogprobs) {
   EXPECT_EQ(scored["logprobs"]["token_logprobs"], (json{nullptr, -0.5}));
   request.jobs[0].echo = Prompt(Tokens{1, 300, 2});
   EXPECT_EQ(choice()["text"], "btoken_id:300c");
+}
+
+TEST(OpenAIResponse, ToolCallsAreParsedAndKeptAsTheyWereWritten) {
+  Request request;
+  request.jobs.resize(1);
+  request.tools.given = true;
+  JobResult result = sample("j", "\n");
+  Choice& choice = result.result->choices[0];
+  choice.tool_calls = {R"({"name": "f", "arguments": {"a": 1}})", R"({"name": "g"})"};
+  const auto written = [&](bool details) {
+    const JobResult results[] = {result};
+    return json::parse(response_body(request, results, {.details = details}))["choices"][0];
+  };
+  const json body = written(true);
+  const json& calls = body["message"]["tool_calls"];
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_EQ(calls[0], (json{{"id", tool_call_id("j", 0, 0)},
+                            {"type", "function"},
+                            {"function", {{"name", "f"}, {"arguments", R"({"a":1})"}}}}));
+  EXPECT_EQ(calls[1]["id"], tool_call_id("j", 0, 1));
+  EXPECT_TRUE(body["message"]["content"].is_null());
+  EXPECT_EQ(body["finish_reason"], "tool_calls");
+  EXPECT_EQ(body["tool_calls"][1], R"({"name": "g"})");
+  EXPECT_FALSE(written(false).contains("tool_calls"));
+  choice.finish_reason = FinishReason::length;
+  EXPECT_EQ(written(false)["finish_reason"], "length");
+}
+
+TEST(OpenAIResponse, ACallInNoKnownFormStaysContent) {
+  JobResult result = sample("j", "Let me see. ");
+  result.result->choices[0].tool_calls = {R"({"name": "f", "argum)"};
+  const json choice = json::parse(response_body(Endpoint::chat, result, {}))["choices"][0];
+  EXPECT_EQ(choice["message"],
+            (json{{"role", "assistant"}, {"content", R"(Let me see. {"name": "f", "argum)"}}));
+  EXPECT_EQ(choice["finish_reason"], "stop");
+}
+
+TEST(OpenAIResponse, AWholeAnswerIsACallOnlyWhereThereAreTools) {
+  JobResult result = sample("j", R"({"name": "f", "parameters": {}})");
+  const auto message = [&] {
+    return json::parse(response_body(Endpoint::chat, result, {}))["choices"][0]["message"];
+  };
+  EXPECT_FALSE(message().contains("tool_calls"));
+  result.metadata[std::string(tools_key)] = "shown";
+  EXPECT_EQ(message()["tool_calls"][0]["function"]["name"], "f");
+  EXPECT_TRUE(message()["content"].is_null());
 }
 
 TEST(OpenAIResponse, ReasoningStandsBesideTheText) {

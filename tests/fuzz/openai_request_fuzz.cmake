@@ -1,0 +1,1 @@
+millrace_fuzz(openai_request_fuzz LIBS millrace_openai)

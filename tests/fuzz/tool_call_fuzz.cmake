@@ -1,0 +1,1 @@
+millrace_fuzz(tool_call_fuzz LIBS millrace_openai)
