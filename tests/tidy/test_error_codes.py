@@ -1,10 +1,10 @@
-"""Each error code of schemas/base/error.hpp is raised by the product and expected by a test."""
+"""Each code of schemas/base/error_codes.hpp is raised by the product and expected by a test."""
 import pathlib
 import re
 
 from test_tidy import ROOT, relative, tracked
 
-TABLE = "schemas/base/error.hpp"
+TABLE = "schemas/base/error_codes.hpp"
 PRODUCT = ("schemas/", "broker/", "engine/", "client/")
 COMPARED = re.compile(r"[!=]=\s*Code::\w+|\bcase Code::\w+")
 # A code that a test's own helper returns does not count as expected.

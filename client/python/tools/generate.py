@@ -184,8 +184,8 @@ def codes_module():
 
 
 def advice_module():
-    lines = ['"""What to do about each error code, where the one who raises it does not say it better.'
-             + NOTE + '"""', "from typing import Dict", "", "ADVICE: Dict[str, str] = {"]
+    what = "What to do about each error code, where the one who raises it does not say it better."
+    lines = [f'"""{what}{NOTE}"""', "from typing import Dict", "", "ADVICE: Dict[str, str] = {"]
     for code, _, _, advice in error_table():
         start = f'    "{code}": '
         if len(start) + len(advice) + 3 <= 98:
