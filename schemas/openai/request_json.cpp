@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "schemas/openai/check_json.hpp"
 #include "schemas/openai/notes.hpp"
 
 namespace millrace::openai {
@@ -57,6 +58,27 @@ Status map_prompt(json& body) {
   return {};
 }
 
+// OpenAI's messages hold the arguments of earlier calls as JSON inside a text, but chat templates
+// write an object as JSON: a text would be quoted once more. A text that holds no object stays.
+void open_arguments(json& body) {
+  json& messages = body["messages"];
+  if (!messages.is_array()) return;
+  for (json& message : messages) {
+    const auto calls = message.is_object() ? message.find("tool_calls") : message.end();
+    if (calls == message.end() || !calls->is_array()) continue;
+    for (json& call : *calls) {
+      const auto function = call.is_object() ? call.find("function") : call.end();
+      if (function == call.end() || !function->is_object()) continue;
+      const auto arguments = function->find("arguments");
+      if (arguments == function->end() || !arguments->is_string()) continue;
+      const auto& text = arguments->get_ref<const std::string&>();
+      if (!check_json(text)) continue;
+      json object = json::parse(text, nullptr, false);
+      if (object.is_object()) *arguments = std::move(object);
+    }
+  }
+}
+
 }  // namespace
 
 std::string type_of(const json& value) {
@@ -100,7 +122,10 @@ Result<json> job_of_body(Endpoint endpoint, json body) {
     body.erase(stream);
   }
   MILLRACE_TRY(check_names(body));
-  if (endpoint == Endpoint::chat) return body;
+  if (endpoint == Endpoint::chat) {
+    open_arguments(body);
+    return body;
+  }
   MILLRACE_TRY(map_prompt(body));
   if (const auto best_of = body.find("best_of");
       best_of != body.end() && *best_of == body.value("n", json(1))) {

@@ -162,6 +162,26 @@ TEST(OpenAIRequest, CallsAreSetApartWhereTheModelSeesTools) {
   }
 }
 
+TEST(OpenAIRequest, ArgumentsOfEarlierCallsBecomeObjects) {
+  const auto arguments = [](const std::string& written) {
+    const Request request =
+        parsed(Endpoint::chat,
+               R"("messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,)"
+               R"("tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":)" +
+                   written + "}}]}]");
+    const ChatMessage message = std::get<Chat>(job_of(request).request.prompt).at(1);
+    const auto& calls = std::get<JsonList>(message.more.at(0).value.value);
+    const auto& call = std::get<JsonObject>(calls.at(0).value);
+    const auto& function = std::get<JsonObject>(call.at(2).value.value);
+    return function.at(1).value;
+  };
+  const Json object = {JsonObject{{"b", {std::int64_t{1}}}, {"a", {"x"}}}};
+  EXPECT_EQ(arguments(R"("{\"b\": 1, \"a\": \"x\"}")"), object);
+  EXPECT_EQ(arguments(R"({"b":1,"a":"x"})"), object);
+  EXPECT_EQ(arguments(R"("")"), Json{""});
+  EXPECT_EQ(arguments(R"("[1]")"), Json{"[1]"});
+}
+
 TEST(OpenAIRequest, UnknownFieldsWarn) {
   const Request request = chat(R"(,"colour":"red")");
   ASSERT_EQ(request.warnings.size(), 1U);
