@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "engine/core/request/call_arguments.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/base/utf8.hpp"
 
@@ -105,8 +107,13 @@ Result<Tokens> encode_chat(const Chat& chat, const ChatInputs& inputs, bool in_m
   variables.inputs = &inputs;
   // Where tokens leave bytes out, only the whole text tells.
   const bool whole = context.tokenizer->reach().whole();
-  const auto rendered =
-      chat_template->render(chat, variables, whole ? most_bytes(context) : UINT64_MAX);
+  const std::uint64_t most = whole ? most_bytes(context) : UINT64_MAX;
+  auto rendered = chat_template->render(chat, variables, most);
+  if (!rendered && rendered.error().code == Code::template_error) {
+    if (const auto texts = with_text_arguments(chat)) {
+      if (auto other = chat_template->render(*texts, variables, most)) rendered = std::move(other);
+    }
+  }
   if (!rendered && rendered.error().code == Code::context_exceeded)
     return too_long(rendered.error().message, context);
   if (!rendered) return fail(rendered.error());
