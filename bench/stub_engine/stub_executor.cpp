@@ -41,7 +41,8 @@ void StubExecutor::wake() {
 void StubExecutor::add(Task task) {
   {
     const std::lock_guard lock(mutex_);
-    jobs_.push_back(Job{std::move(task), options_.job_steps, false, false});
+    jobs_.push_back(
+        Job{std::move(task), options_.job_steps, false, false, clock_.monotonic_us(), 0});
   }
   changed_.notify_all();
 }
@@ -54,6 +55,11 @@ void StubExecutor::cancel(LeaseId lease) {
 std::vector<Ended> StubExecutor::take_ends() {
   const std::lock_guard lock(mutex_);
   return std::exchange(ends_, {});
+}
+
+ExecutorCounts StubExecutor::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
 }
 
 std::vector<LeaseId> StubExecutor::waiting() const {
@@ -76,7 +82,9 @@ std::size_t StubExecutor::rows() const {
 
 void StubExecutor::begin(std::unique_lock<std::mutex>& lock) {
   for (std::size_t i = 0; i < rows(); ++i) {
-    if (!std::exchange(jobs_[i].begun, true)) begun_.push_back(jobs_[i].task.lease);
+    if (std::exchange(jobs_[i].begun, true)) continue;
+    jobs_[i].begun_us = clock_.monotonic_us();
+    begun_.push_back(jobs_[i].task.lease);
   }
   if (begun_.empty()) return;
   lock.unlock();
@@ -91,6 +99,10 @@ Ended StubExecutor::answer(const Job& job) const {
   ended.cancelled = job.cancelled;
   GenerationResult& result = ended.result;
   result.usage.prompt_tokens = 1;
+  const std::int64_t now_us = clock_.monotonic_us();
+  const std::int64_t begun_us = job.begun ? job.begun_us : now_us;
+  result.times.queue_us = static_cast<std::uint64_t>(begun_us - job.added_us);
+  result.times.total_us = static_cast<std::uint64_t>(now_us - job.added_us);
   result.effective.engine = info_.engine.facts;
   result.effective.sampling = request.sampling;
   result.effective.max_tokens = request.max_tokens.value_or(16);
@@ -104,6 +116,7 @@ Ended StubExecutor::answer(const Job& job) const {
     result.choices.push_back(std::move(choice));
   }
   result.usage.completion_tokens = 3 * request.n;
+  result.times.first_token_us = result.times.total_us;
   return ended;
 }
 
@@ -122,7 +135,10 @@ void StubExecutor::step() {
     if (!job.begun && !job.cancelled) continue;
     job.steps_left -= std::min(job.steps_left, 1u);
     ++tokens_;
-    if (job.steps_left == 0 || job.cancelled) ends_.push_back(answer(job));
+    if (job.steps_left > 0 && !job.cancelled) continue;
+    ends_.push_back(answer(job));
+    counts_.prompt_tokens += ends_.back().result.usage.prompt_tokens;
+    counts_.generated_tokens += ends_.back().result.usage.completion_tokens;
   }
   std::erase_if(jobs_, [](const Job& job) { return job.steps_left == 0 || job.cancelled; });
   ++steps_;

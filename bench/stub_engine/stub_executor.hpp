@@ -11,6 +11,7 @@
 
 #include "engine/worker/executor.hpp"
 #include "engine/worker/test_hooks.hpp"
+#include "schemas/base/clock.hpp"
 
 namespace millrace::worker {
 
@@ -33,6 +34,7 @@ class StubExecutor final : public Executor {
   void cancel(LeaseId lease) override;
   std::vector<Ended> take_ends() override;
   Progress progress() const override { return {steps_.load(), tokens_.load()}; }
+  ExecutorCounts counts() const override;
   std::vector<LeaseId> waiting() const override;
   std::vector<LeaseId> take_begun() override;
   std::optional<Error> failure() const override { return std::nullopt; }
@@ -44,6 +46,7 @@ class StubExecutor final : public Executor {
     std::uint32_t steps_left = 0;
     bool cancelled = false;
     bool begun = false;
+    std::int64_t added_us = 0, begun_us = 0;
   };
   void loop();
   std::size_t rows() const;  // of the next step: the first jobs
@@ -55,6 +58,7 @@ class StubExecutor final : public Executor {
   StubOptions options_;
   TestHooks hooks_;
   ExecutorInfo info_;
+  SystemClock clock_;
   void wake();
   std::mutex wake_mutex_;
   std::function<void()> wake_;
@@ -64,6 +68,7 @@ class StubExecutor final : public Executor {
   std::vector<Job> jobs_;
   std::vector<LeaseId> begun_;
   std::vector<Ended> ends_;
+  ExecutorCounts counts_;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -56,7 +56,9 @@ class Broker {
   // Set when continuing could lose a result: the process must end with this error.
   const std::optional<Error>& fatal() const { return engines_.fatal(); }
   const CoreCounters& counters() const { return out_.counters(); }
+  const Tally& tally() const { return out_.tally(); }
   std::size_t sessions() const { return sessions_.size(); }
+  std::size_t engine_sessions() const { return sessions_.engines(); }
 
  private:
   bool ready() const { return recovering_ == 0; }

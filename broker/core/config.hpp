@@ -81,6 +81,7 @@ struct CoreCounters {
   std::uint64_t finished = 0;
   std::uint64_t run_again = 0;  // jobs that wait after an engine's error
   std::uint64_t stale = 0;
+  std::uint64_t lapsed = 0;        // leases that their engines did not renew
   std::uint64_t engines_died = 0;  // sessions lost, hung and reported deaths
   std::uint64_t engines_hung = 0;
   std::uint64_t dead_lettered = 0;

@@ -240,10 +240,19 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
     held.seen_us = now;
     held.cost_tokens = job.cost_tokens;
     engines_.hold(engine, job.lease, std::move(held));
+    count_hand_out(job);
     message.leases.push_back({job.lease, std::move(job.job), job.attempt, job.alone,
                               job.submitted_us, std::move(job.body), job.prefix});
   }
   out_.send(*engine.peer, 0, std::move(message));
+}
+
+void Dispatcher::count_hand_out(const ClaimedJob& job) {
+  TenantTally& tally = out_.tally().of(job.tenant);
+  ++tally.handed_out;
+  if (job.attempt > 1) return;
+  const std::int64_t waited_us = std::max<std::int64_t>(out_.now().unix_us - job.submitted_us, 0);
+  tally.queue_time.add(static_cast<std::uint64_t>(waited_us));
 }
 
 // Gives back jobs claimed for an engine that has gone in the meantime. They never ran, so none is

@@ -90,6 +90,7 @@ class Dispatcher {
   void claimed(const Search& search, Result<Reply> reply);
   void settle(const Search& search, const ClaimReply& got, Engine* engine);
   void send(Engine& engine, std::vector<ClaimedJob> jobs);
+  void count_hand_out(const ClaimedJob& job);
   void return_unsent(const std::string& engine, const std::vector<ClaimedJob>& jobs);
   void count_suspects(const TenantInfo& tenant, std::vector<Overdue>& overdue);
   void reserve_one(std::vector<Overdue> overdue);

@@ -1,7 +1,7 @@
 #pragma once
 // Announces the last number of a stream after its commit, and repeats the announcement because a
-// PUB socket may drop messages. Every end of a job passes here, so it also counts how fast batches
-// go on. It keeps recently written streams only; an announcement that is
+// PUB socket may drop messages. Every end of a job passes here, so it also counts what became of
+// jobs and how fast batches go on. It keeps recently written streams only; an announcement that is
 // lost costs a reader time, never data.
 // Thread safety: none.
 #include <cstdint>

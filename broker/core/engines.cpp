@@ -226,7 +226,11 @@ void Engines::finished(const std::string& name, std::uint64_t id,
       ++(r->number == 0 ? out_.counters().run_again : out_.counters().finished);
       answer.committed.push_back(leases[i]);
       remember({name, leases[i]});
-      if (r->number != 0) doorbell_.written(*r);
+      if (r->number != 0) {
+        doorbell_.written(*r);
+      } else {
+        out_.tally().ended(*r);
+      }
       dispatcher_.lease_ended(r->tenant);
       continue;
     }

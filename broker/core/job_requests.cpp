@@ -74,6 +74,7 @@ void JobRequests::retry_more(const Asker& asker, Retry retry, std::uint64_t afte
                [this, asker, retry = std::move(retry), so_far](Reply reply) mutable {
                  const auto& r = std::get<RetryReply>(reply);
                  so_far.retried += r.retried;
+                 out_.tally().of(asker.tenant).retried += r.retried;
                  so_far.not_failed += r.not_failed;
                  so_far.unknown += r.unknown;
                  if (r.retried > 0) dispatcher_.work_arrived(asker.tenant);

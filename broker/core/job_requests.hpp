@@ -15,7 +15,8 @@ class JobRequests {
  public:
   JobRequests(Outbox& out, Sessions& sessions, const EngineTable& table, Engines& engines,
               Dispatcher& dispatcher, Doorbell& doorbell)
-      : answers_(out, sessions),
+      : out_(out),
+        answers_(out, sessions),
         table_(table),
         engines_(engines),
         dispatcher_(dispatcher),
@@ -33,6 +34,7 @@ class JobRequests {
   void retry_more(const Asker& asker, Retry retry, std::uint64_t after, Retried so_far);
   void drop_more(const Asker& asker, Drop drop, Dropped so_far);
 
+  Outbox& out_;
   Answers answers_;
   const EngineTable& table_;
   Engines& engines_;

@@ -240,6 +240,7 @@ void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& l
     out_.note(NoteLevel::warning, "engine " + (engine == nullptr ? id : engine->label()) +
                                       " did not come back, " + std::to_string(leases.size()) +
                                       " of its leases lapsed");
+    out_.counters().lapsed += leases.size();
     return give_back(id, leases, Blame::died);
   }
   // A lease that the engine lists is being renewed; it lapsed because the Unix clock jumped. A
@@ -255,6 +256,7 @@ void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& l
       unheld.push_back(lease);
     }
   }
+  out_.counters().lapsed += unheld.size();
   give_back(id, std::move(unheld), Blame::none);
 }
 

@@ -12,6 +12,7 @@
 
 #include "broker/core/config.hpp"
 #include "broker/core/events.hpp"
+#include "broker/core/tally.hpp"
 
 namespace millrace::broker {
 
@@ -24,6 +25,8 @@ class Outbox {
   const Now& now() const { return now_; }
   CoreCounters& counters() { return counters_; }
   const CoreCounters& counters() const { return counters_; }
+  Tally& tally() { return tally_; }
+  const Tally& tally() const { return tally_; }
 
   void send(const Peer& peer, std::uint64_t id, Message message);
   void refuse(const Peer& peer, std::uint64_t id, Error error);  // also counts the refusal
@@ -52,6 +55,7 @@ class Outbox {
  private:
   Now now_;
   CoreCounters counters_;
+  Tally tally_;
   Actions actions_;
   struct Audited {
     std::string who, request;

@@ -19,6 +19,9 @@ Body labels_of(const DecodedJob& decoded);
 // labels are damaged fails with ledger_corrupt; it keeps the result that it has.
 Published published_end(const EndingJob& job, const Outcome& outcome);
 
+// The stream of pushed jobs that were refused, to which no job's own result goes.
+inline constexpr const char* rejected_stream = "rejected";
+
 // Builds the JobResult of a pushed job that was refused.
 Body published_refusal(const std::string& job, const std::string& custom_id, Error error,
                        std::int64_t now_us);

@@ -39,10 +39,8 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
                     std::to_string(protocol_version),
                 "use a client and a broker of the same major version");
   }
-  const auto engines = std::ranges::count_if(
-      sessions_, [](const auto& item) { return item.first.endpoint == Endpoint::engine; });
   if (peer.endpoint == Endpoint::engine && !sessions_.contains(peer) &&
-      engines >= limits::engines) {
+      engines() >= limits::engines) {
     return fail(
         Error{Code::overloaded,
               "hello: " + std::to_string(limits::engines) + " engines are connected, the limit",
@@ -67,6 +65,11 @@ Status Sessions::open(const Peer& peer, const Hello& hello, const Grant& who) {
       std::ranges::find(hello.capabilities, "not_found") != hello.capabilities.end();
   session.heard_us = out_.now().mono_us;
   return {};
+}
+
+std::size_t Sessions::engines() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      sessions_, [](const auto& item) { return item.first.endpoint == Endpoint::engine; }));
 }
 
 std::size_t Sessions::of_tenant(const std::string& tenant) const {

@@ -46,6 +46,7 @@ class Sessions {
   void close(const Peer& peer) { sessions_.erase(peer); }
   void tick();  // ends sessions that were silent for too long
   std::size_t size() const { return sessions_.size(); }
+  std::size_t engines() const;  // sessions of engines, of all
   const std::map<Peer, Session>& all() const { return sessions_; }
 
   // Counts the requests that wait for the ledger: `begin` adds one, or refuses it (overloaded) and

@@ -242,6 +242,7 @@ void Submissions::drain() {
 void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked, Replies replies) {
   std::uint64_t queued = 0, ready = 0;
   const Error* full = nullptr;
+  TenantTally& tally = out_.tally().of(pending.asker.tenant);
   for (std::size_t k = 0; k < asked.size(); ++k) {
     auto& answer = pending.answers[asked[k]];
     answer.error.reset();
@@ -249,6 +250,7 @@ void Submissions::stored(Pending& pending, const std::vector<std::size_t>& asked
       answer.known = reply->known;
       answer.state = reply->state;
       ++(reply->known ? out_.counters().known : out_.counters().submitted);
+      ++(reply->known ? tally.known : tally.submitted);
       queued += !reply->known;
       ready += reply->ready;
     } else {
@@ -293,7 +295,9 @@ void Submissions::answer(Pending& pending) {
   jobs_.remove(pending.account(), pending.items.size(), pending.bytes);
   waiting_ -= pending.kept;
   for (const auto& answer : pending.answers) {
-    if (answer.error) ++out_.counters().refused_jobs;
+    if (!answer.error) continue;
+    ++out_.counters().refused_jobs;
+    ++out_.tally().of(pending.asker.tenant).rejected[answer.error->code];
   }
   if (!pending.pushed()) {
     sessions_.end(pending.asker.peer);

@@ -22,8 +22,6 @@
 
 namespace millrace::broker {
 
-inline constexpr const char* rejected_stream = "rejected";
-
 // Computes the columns that a submit would have stored beside this job's body; empty where the job
 // cannot be decoded. `match_kv` false: the column of the KV policy stays empty.
 JobColumns columns_of(const Body& job, bool match_kv);

@@ -2,6 +2,7 @@
 // The operations of the ledger that count jobs. ledger.hpp says what holds for all operations.
 // Thread safety: plain values.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,14 @@ namespace millrace::broker {
 
 struct Count {  // counts the jobs of a batch, or of the tenant where batch is empty
   std::string tenant, batch;
+  bool at_length = false;  // the reply also has `oldest_us` and `batches`, both of the tenant
+};
+// Batches by state; one that is paused and has not finished counts as paused alone. Of more than
+// counted_batches only the first by name are counted.
+inline constexpr std::uint64_t counted_batches = 10'000;
+struct BatchCounts {
+  std::uint64_t open = 0, closed = 0, paused = 0, finished = 0;
+  friend bool operator==(const BatchCounts&, const BatchCounts&) = default;
 };
 struct SuspectQueue {          // suspects that wait for the same model and KV policy
   std::string model, kv;       // as in SubmitJob
@@ -23,6 +32,9 @@ struct CountReply {
   std::vector<SuspectQueue> suspects;  // of the tenant, sorted by model, policy and `alone`
   bool paused = false;                 // the tenant, or the batch
   std::vector<std::string> paused_models{};
+  // When the job that waits longest was submitted, of those that are ready (ClaimReply).
+  std::optional<std::int64_t> oldest_us{};
+  BatchCounts batches{};
 };
 
 // Lists all tenants that have a job or a stream, in order, with what their queues hold.

@@ -29,6 +29,12 @@ void LatencyHistogram::add(std::uint64_t us) {
   max_us = std::max(max_us, us);
 }
 
+std::uint64_t LatencyHistogram::below(std::uint64_t us) const {
+  std::uint64_t values = 0;
+  for (std::size_t i = 0; i < std::min(bucket_of(us), buckets.size()); ++i) values += buckets[i];
+  return values;
+}
+
 std::uint64_t LatencyHistogram::quantile_us(double q) const {
   const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(count));
   std::uint64_t below = 0;

@@ -11,6 +11,8 @@ struct LatencyHistogram {
   std::array<std::uint64_t, 160> buckets{};
   std::uint64_t count = 0, sum_us = 0, max_us = 0;
   void add(std::uint64_t us);
+  // How many values are less than `us`, which is a power of two.
+  std::uint64_t below(std::uint64_t us) const;
   std::uint64_t quantile_us(double q) const;  // upper edge of the bucket that holds it
 };
 

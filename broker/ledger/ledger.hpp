@@ -83,6 +83,7 @@ struct FinishReply {
   JobState state = JobState::completed;
   std::string batch{};             // of the job
   std::uint64_t batch_number = 0;  // of the entry that tells the batch's end; 0: none
+  std::optional<Code> reason{};    // of the error with which the job failed, or runs again
 };
 
 // The facts of a job that its published result repeats.
@@ -304,6 +305,9 @@ class Ledger {
   // Does housekeeping between commits: checkpoints in small steps, the ballast. Short; may be
   // skipped.
   virtual Status idle() = 0;
+  // How long the disk's sync took in the last `apply`, in microseconds; 0: there was none, or the
+  // ledger cannot tell.
+  virtual std::uint64_t sync_us() const { return 0; }
 };
 
 }  // namespace millrace::broker

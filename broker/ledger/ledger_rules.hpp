@@ -95,6 +95,7 @@ class LedgerRules {
   bool claim_jobs(const Claim& op, ClaimRoom& room, Tails& tails, ClaimReply& reply);
   bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
   std::vector<SuspectQueue> suspects_of(const std::string& tenant, bool paused_too);
+  std::optional<std::int64_t> oldest_ready(const std::string& tenant);
   bool is_ready(const JobRecord& job);
   bool open_queues(Claim& claim);
   bool set_aside_if_paused(JobRecord& job);

@@ -194,6 +194,8 @@ void LedgerThread::State::commit(Ledger& ledger, LedgerBatch& batch) {
     ++statistics.commits;
     statistics.operations += posted.size();
     statistics.commit.add(took_us);
+    statistics.batch.add(posted.size());
+    if (const std::uint64_t us = ledger.sync_us(); us > 0) statistics.sync.add(us);
     last_commit_us = took_us;
     for (const Posted& one : posted) statistics.wait.add(since_us(one.at));
   }

@@ -59,6 +59,8 @@ struct LedgerStatistics {
   std::uint64_t reads = 0;       // slices of stream reads
   std::uint64_t retries = 0;     // calls of apply that found the ledger unavailable
   LatencyHistogram commit;       // duration of one apply
+  LatencyHistogram sync;         // of these, the disk's sync
+  LatencyHistogram batch;        // operations of one apply, in place of microseconds
   LatencyHistogram wait;         // from post to completion, without stream reads
   std::uint32_t waiting = 0;     // in the inbox now
 };

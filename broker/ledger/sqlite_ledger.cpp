@@ -9,6 +9,7 @@
 #include "broker/ledger/sqlite_space.hpp"
 #include "broker/ledger/sqlite_testing.hpp"
 #include "broker/ledger/stored_ledger.hpp"
+#include "broker/ledger/sync_times.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -36,6 +37,7 @@ class SqliteStore final : public LedgerStore {
   Status room_for(std::uint64_t bytes) override { return reserve_.room_for(bytes); }
   Status release_reserve() override;
   Status idle() override;
+  std::uint64_t sync_us() const override { return sync_us_; }
   Result<BackUpReply> back_up(const BackUp& op) override { return backup_.step(op); }
 
  private:
@@ -48,7 +50,8 @@ class SqliteStore final : public LedgerStore {
   const SystemClock system_clock_;
   const Clock& clock_;
   std::unique_ptr<FileLock> lock_;  // goes after the connections, and
-  PacedWrites paced_writes_;        // this, too
+  PacedWrites paced_writes_;        // these, too
+  SyncTimes sync_times_;
   Database database_;
   SqliteCheckpoints checkpoints_{
       database_,
@@ -60,7 +63,8 @@ class SqliteStore final : public LedgerStore {
       options_.backups.empty() ? parent_directory(path_) + "/backups" : options_.backups};
   std::optional<SqliteRecords> records_;
   std::optional<SqliteSpace> space_;
-  bool writing_ = false;  // the transaction under way
+  bool writing_ = false;       // the transaction under way
+  std::uint64_t sync_us_ = 0;  // of the last one
   std::int64_t last_commit_us_ = 0, last_space_us_ = 0;
 };
 
@@ -94,6 +98,7 @@ Status SqliteStore::open(const DurabilitySettings& settings) {
                 "restore the ledger from a backup");
   }
   MILLRACE_TRY(checkpoints_.open(options_.vfs, settings));
+  sync_times_.attach(database_);
   // Both files exist now; after this sync their names survive a power cut as well.
   MILLRACE_TRY(env_.sync_directory(parent_directory(path_)));
   return reserve_.keep();
@@ -101,6 +106,8 @@ Status SqliteStore::open(const DurabilitySettings& settings) {
 
 Status SqliteStore::begin(bool writes) {
   writing_ = writes;
+  sync_us_ = 0;
+  sync_times_.take_us();  // that of a checkpoint
   return database_.execute(writes ? "BEGIN IMMEDIATE" : "BEGIN");
 }
 
@@ -110,6 +117,7 @@ Status SqliteStore::commit() {
   MILLRACE_TRY(database_.status());
   MILLRACE_TRY(database_.execute("COMMIT"));
   if (writing_) last_commit_us_ = clock_.monotonic_us();
+  sync_us_ = sync_times_.take_us();
   return {};
 }
 

@@ -44,6 +44,8 @@ class LedgerStore {
   }
   // Does housekeeping between transactions; short, may be skipped.
   virtual Status idle() { return {}; }
+  // As Ledger::sync_us, of the last transaction.
+  virtual std::uint64_t sync_us() const { return 0; }
 };
 
 }  // namespace millrace::broker

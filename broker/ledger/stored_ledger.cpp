@@ -15,6 +15,7 @@ class StoredLedger final : public Ledger {
   Result<std::vector<Result<Reply>>> apply(std::span<const Operation> operations,
                                            std::int64_t now_us) override;
   Status idle() override;
+  std::uint64_t sync_us() const override { return store_->sync_us(); }
 
  private:
   using Replies = std::vector<Result<Reply>>;

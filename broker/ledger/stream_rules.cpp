@@ -1,7 +1,5 @@
 // The rules of streams, and the operations that only read.
 #include <algorithm>
-#include <iterator>
-#include <tuple>
 
 #include "broker/ledger/ledger_rules.hpp"
 #include "broker/ledger/refusals.hpp"
@@ -178,51 +176,6 @@ Result<Reply> LedgerRules::carry_out(const GetJob& op) {
   if (job->lease != 0) {
     reply.lease = job->lease;
     if (const auto lease = records_.find_lease(job->lease)) reply.engine = lease->engine;
-  }
-  return reply;
-}
-
-std::vector<SuspectQueue> LedgerRules::suspects_of(const std::string& tenant, bool paused_too) {
-  const auto& pauses = transitions_.pauses_of(tenant);
-  std::vector<SuspectQueue> out;
-  for (QueuedSuspects& one : records_.suspect_queues(tenant)) {
-    const SuspectQueue& own = one.queue;
-    const bool paused = pauses.contains("") || pauses.contains(own.model) ||
-                        transitions_.is_paused(tenant, one.batch);
-    if (paused && !paused_too) continue;
-    if (out.empty() || std::tie(out.back().model, out.back().kv, out.back().alone) !=
-                           std::tie(own.model, own.kv, own.alone)) {
-      out.push_back(std::move(one.queue));
-      continue;
-    }
-    out.back().jobs += own.jobs;
-    out.back().oldest_us = std::min(out.back().oldest_us, own.oldest_us);
-  }
-  return out;
-}
-
-Result<Reply> LedgerRules::carry_out(const Count& op) {
-  transitions_.flush();
-  const StateCounts c = records_.counts(op.tenant, op.batch);
-  const auto jobs = [&](JobState state) {
-    return static_cast<std::uint64_t>(c[static_cast<std::size_t>(state)]);
-  };
-  CountReply reply;
-  reply.counts = {jobs(JobState::queued), jobs(JobState::leased),    jobs(JobState::completed),
-                  jobs(JobState::failed), jobs(JobState::cancelled), jobs(JobState::expired)};
-  reply.suspects = suspects_of(op.tenant, true);
-  const auto& pauses = transitions_.pauses_of(op.tenant);
-  reply.paused = pauses.contains("") || transitions_.is_paused(op.tenant, op.batch);
-  std::ranges::copy_if(pauses, std::back_inserter(reply.paused_models),
-                       [](const std::string& model) { return !model.empty(); });
-  return reply;
-}
-
-Result<Reply> LedgerRules::carry_out(const ListTenants&) {
-  transitions_.flush();
-  ListTenantsReply reply;
-  for (auto tenant = records_.next_tenant(""); tenant; tenant = records_.next_tenant(*tenant)) {
-    reply.tenants.push_back({*tenant, transitions_.ready_of(*tenant), suspects_of(*tenant, false)});
   }
   return reply;
 }

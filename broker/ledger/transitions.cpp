@@ -170,7 +170,9 @@ FinishReply Transitions::run_later(JobRecord& job, const Error& error, std::int6
   job.error = error;
   job.start_us = start_us;
   put_back(job);
-  return {0, job.tenant, job.stream, job.job, records_.epoch(), job.state};
+  FinishReply reply{0, job.tenant, job.stream, job.job, records_.epoch(), job.state};
+  reply.reason = error.code;
+  return reply;
 }
 
 void Transitions::clear_suspicion(JobRecord& job) {
@@ -207,6 +209,7 @@ FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
   job.ended_us = now_us_;
   records_.update_job(job);
   reply.batch = job.batch;
+  if (job.error) reply.reason = job.error->code;
   if (!job.batch.empty()) reply.batch_number = finish_batch(job.tenant, job.batch);
   // Only a failed job can run again.
   if (job.state != JobState::failed) records_.delete_body(job);

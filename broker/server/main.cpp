@@ -14,6 +14,7 @@
 
 #include "broker/server/command_line.hpp"
 #include "broker/server/heap.hpp"
+#include "broker/server/metrics_server.hpp"
 #include "broker/server/server.hpp"
 #include "schemas/base/log.hpp"
 
@@ -91,10 +92,11 @@ void tell(const Error& error) {
   std::fprintf(stderr, "millrace-broker: %s\n", error.text().c_str());
 }
 
-void announce(const broker::BrokerServer& server) {
+void announce(const broker::BrokerServer& server, const http::Server* metrics) {
   std::printf("clients %s\nengines %s\n", server.clients().c_str(), server.engines().c_str());
   if (!server.doorbell().empty()) std::printf("doorbell %s\n", server.doorbell().c_str());
   if (!server.push().empty()) std::printf("push %s\n", server.push().c_str());
+  if (metrics != nullptr) std::printf("metrics %s/metrics\n", metrics->url().c_str());
   std::printf("ready\n");
   std::fflush(stdout);
 }
@@ -127,12 +129,21 @@ int run(Running running) {
     tell(server.error());
     return server.error().code == Code::usage ? 2 : 3;
   }
+  std::unique_ptr<http::Server> metrics;
+  if (!settings.metrics.empty()) {
+    auto served = broker::serve_metrics(settings.metrics, !settings.keys.empty(), **server);
+    if (!served) {
+      tell(served.error());
+      return served.error().code == Code::usage ? 2 : 3;
+    }
+    metrics = *std::move(served);
+  }
   log_info("listening", {{"clients", (*server)->clients()},
                          {"engines", (*server)->engines()},
                          {"doorbell", (*server)->doorbell()},
                          {"push", (*server)->push()},
                          {"ledger", settings.ledger}});
-  announce(**server);
+  announce(**server, metrics.get());
   const auto ended = serve(running, **server, signals);
   const auto statistics = (*server)->statistics();
   const auto& counters = statistics.core;

@@ -15,6 +15,7 @@
 #include "broker/server/authenticator.hpp"
 #include "broker/server/keyring.hpp"
 #include "broker/server/ledger_client.hpp"
+#include "broker/server/measuring.hpp"
 #include "broker/server/sockets.hpp"
 #include "broker/server/stranger_test.hpp"
 #include "schemas/base/clock.hpp"
@@ -39,6 +40,10 @@ void log_note(const Note& note) {
     case NoteLevel::error:
       return log_error("broker", {{"what", note.text}});
   }
+}
+
+Error has_ended() {
+  return {Code::draining, "the broker has ended", {}};
 }
 
 }  // namespace
@@ -85,7 +90,11 @@ struct BrokerServer::State {
     waker->wake();
   }
 
+  Status take_completed(std::vector<Event>& events);
+  Measures measures() const;
+
   std::int64_t ticked_us = 0;
+  Measuring measuring;
 };
 
 Status BrokerServer::State::open() {
@@ -208,8 +217,7 @@ Status BrokerServer::State::turn(net::Poller& poller) {
     events.swap(commands);
   }
   MILLRACE_TRY(sockets->send_waiting(clock.monotonic_us(), events));
-  MILLRACE_ASSIGN(auto completed, ledger_client->take());
-  for (auto& done : completed) events.push_back(std::move(done));
+  MILLRACE_TRY(take_completed(events));
   MILLRACE_TRY(feed_all(std::exchange(events, {})));
   MILLRACE_TRY(sockets->receive(events, core->accepts_push(), frames_a_turn));
   if (clock.monotonic_us() - ticked_us >= tick_us) {
@@ -234,6 +242,36 @@ Status BrokerServer::State::loop() {
   return {};
 }
 
+// Passes completions on: those of the core to it, those of the survey to those who measure.
+Status BrokerServer::State::take_completed(std::vector<Event>& events) {
+  MILLRACE_ASSIGN(auto completed, ledger_client->take());
+  for (Completed& done : completed) {
+    if (!Survey::owns(done.ticket)) {
+      events.push_back(std::move(done));
+      continue;
+    }
+    auto next = measuring.completed(std::move(done), [this] { return measures(); });
+    if (next) MILLRACE_TRY(ledger_client->post(*std::move(next)));
+  }
+  if (auto first = measuring.begin()) return ledger_client->post(*std::move(first));
+  return {};
+}
+
+Measures BrokerServer::State::measures() const {
+  Measures out;
+  out.now_us = clock.wall_us();
+  out.core = core->counters();
+  out.tally = core->tally();
+  out.ledger = ledger_client->statistics();
+  out.store = measure_store(options.ledger, *env);
+  out.engine_sessions = core->engine_sessions();
+  out.client_sessions = core->sessions() - out.engine_sessions;
+  out.dropped_messages = sockets->dropped();
+  out.refused_handshakes = sockets->refused();
+  if (authenticator) out.refused_keys = authenticator->refused();
+  return out;
+}
+
 void BrokerServer::State::publish() {
   const std::lock_guard lock(mutex);
   last.core = core->counters();
@@ -255,6 +293,7 @@ void BrokerServer::State::run() {
     ledger_client.reset();  // frees the ledger for the next broker
   }
   running = false;
+  measuring.refuse(has_ended());
   if (options.ended) options.ended();
 }
 
@@ -321,6 +360,12 @@ ServerStatistics BrokerServer::statistics() const {
   auto statistics = state_->last;
   if (state_->ledger_client) statistics.ledger = state_->ledger_client->statistics();
   return statistics;
+}
+
+void BrokerServer::measure(Measured then) {
+  state_->measuring.want(std::move(then));
+  if (state_->running) return state_->waker->wake();
+  state_->measuring.refuse(has_ended());
 }
 
 }  // namespace millrace::broker

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "broker/ledger/ledger_thread.hpp"
+#include "broker/server/measuring.hpp"
 #include "broker/server/options.hpp"
 #include "schemas/base/error.hpp"
 
@@ -60,6 +61,10 @@ class BrokerServer {
   // start.
   Status stop();
   ServerStatistics statistics() const;
+  // Measures the broker and asks the ledger what it holds, and calls `then`, on the broker's thread
+  // or, where the broker has ended, at once. Nothing is measured while nobody asks, and those who
+  // ask at the same time share an answer. Errors: draining (the broker has ended).
+  void measure(Measured then);
 
  private:
   struct State;

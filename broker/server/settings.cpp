@@ -117,6 +117,10 @@ std::vector<Setting> settings_of(Settings& s) {
       {"listen", "push", "--listen-push", "ADDR", text, later, &s.push, 0, 0,
        "endpoint for producers that want no answer [none]",
        "Producers connect a PUSH socket. A job that is refused goes to the stream `rejected`."},
+      {"listen", "metrics", "--metrics", "HOST:PORT", text, later, &s.metrics, 0, 0,
+       "address that shows metrics for Prometheus, at /metrics [none]",
+       "Like 127.0.0.1:9464; port 0 chooses a free one. Without --keys only this machine can reach "
+       "it."},
       {"keys", "folder", "--keys", "DIR", text, later, &s.keys, 0, 0,
        "folder of the keys that may connect; without it only ipc:// and loopback [none]",
        "It holds broker.key and the list of allowed keys, which `millrace keys` writes. The broker "

@@ -26,6 +26,7 @@ struct Settings {
   std::string ledger = "millrace-ledger", backups;
   std::string clients = ServerOptions().clients, engines = ServerOptions().engines;
   std::string doorbell = ServerOptions().doorbell, push;
+  std::string metrics;
   std::string keys;
   TenantTable tenants;
   std::uint32_t lease_ms = CoreConfig().lease_ms, hang_ms = CoreConfig().hang_ms;

@@ -22,6 +22,7 @@
 #include "engine/core/device/kernel_time.hpp"
 #include "engine/core/model/math_mode.hpp"
 #include "schemas/base/generation.hpp"
+#include "schemas/base/histogram.hpp"
 #include "schemas/base/limits.hpp"
 
 namespace millrace::engine {
@@ -83,9 +84,16 @@ struct PartialEvent {
   Partial partial;
 };
 
+// The bounds of Counters::token_gaps, in seconds: those by which vLLM shows the same, and some for
+// small models.
+inline constexpr double token_gap_bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
+                                              0.15,  0.2,    0.3,   0.4,  0.5,   0.75, 1,     2.5,
+                                              5,     7.5,    10,    20,   40,    80};
+
 struct Counters {
   std::uint64_t steps = 0;
   std::uint64_t prompt_tokens = 0;  // each counted once, however often it was computed
+  std::uint64_t cached_tokens = 0;  // of prompts, found in the prefix tree; not in prompt_tokens
   std::uint64_t generated_tokens = 0;
   std::uint32_t last_rows = 0;  // sequences in the step that was enqueued last; 0: none is running
   std::uint32_t last_tokens = 0;  // tokens of that step
@@ -102,6 +110,7 @@ struct Counters {
   std::uint64_t launches = 0;              // kernel launches since the engine was created
   std::uint64_t device_bytes = 0;  // bytes allocated since then; freed memory is not subtracted
   std::uint64_t pauses = 0;        // times a sequence gave its pages back, to be computed again
+  Histogram token_gaps{token_gap_bounds};  // seconds between two tokens of a text
 };
 
 // Checks all that can be checked of the options without a device: the model's file and shape, the

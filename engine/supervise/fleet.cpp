@@ -42,6 +42,11 @@ void Fleet::add(const std::string& device, const std::string& tag, const std::st
   engine.patience = options_.patience;
   if (!device.empty()) engine.arguments.insert(engine.arguments.end(), {"--device", device});
   engine.arguments.insert(engine.arguments.end(), {"--name", name});
+  if (options_.more_arguments) {
+    for (std::string& word : options_.more_arguments(members_.size())) {
+      engine.arguments.push_back(std::move(word));
+    }
+  }
   if (!tag.empty()) engine.what = "the engine on " + tag;
   const std::size_t at = members_.size();
   SupervisorHooks hooks;

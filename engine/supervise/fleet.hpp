@@ -25,6 +25,8 @@ struct FleetOptions {
   std::string devices;                 // as --devices is given; empty: one engine on `device`
   std::string name;                    // of the engine; of several: NAME:PLATFORM:DEVICE
   std::string log_path;                // of the file that errors name; empty: none
+  // Further arguments of the engine of this number, from 0 on; may be empty.
+  std::function<std::vector<std::string>(std::size_t number)> more_arguments{};
   Patience patience = Patience::run;
 };
 

@@ -19,6 +19,20 @@ void append(Partial& to, Partial more) {
   std::move(more.tool_calls.begin(), more.tool_calls.end(), std::back_inserter(to.tool_calls));
 }
 
+// What the engine did since `before`.
+ExecutorCounts counts_since(const engine::Counters& before, const engine::Counters& now) {
+  ExecutorCounts out;
+  out.cached_tokens = now.cached_tokens - before.cached_tokens;
+  out.prompt_tokens = now.prompt_tokens - before.prompt_tokens + out.cached_tokens;
+  out.generated_tokens = now.generated_tokens - before.generated_tokens;
+  out.preemptions = now.pauses - before.pauses;
+  if (now.kv_pages_total > 0) {
+    out.kv_used = static_cast<double>(now.kv_pages_used) / static_cast<double>(now.kv_pages_total);
+  }
+  out.token_gaps = now.token_gaps.since(before.token_gaps);
+  return out;
+}
+
 }  // namespace
 
 EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint32_t capacity,
@@ -30,6 +44,8 @@ EngineExecutor::EngineExecutor(std::unique_ptr<engine::Engine> engine, std::uint
             [this](ReadyTask ready) { prepared(std::move(ready)); }) {
   info_.engine = engine_->info().profile;
   info_.capacity = capacity;
+  warmed_up_ = engine_->counters();
+  counts_ = counts_since(warmed_up_, warmed_up_);
   engine_->on_begin([this](const std::vector<engine::RequestId>& requests) { begin(requests); });
   thread_ = std::thread([this] { loop(); });
 }
@@ -102,6 +118,11 @@ std::vector<TaskPartial> EngineExecutor::take_partials() {
   for (auto& [key, partial] : partials_) out.push_back({key.first, std::move(partial)});
   partials_.clear();
   return out;
+}
+
+ExecutorCounts EngineExecutor::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
 }
 
 std::vector<LeaseId> EngineExecutor::waiting() const {
@@ -227,6 +248,11 @@ void EngineExecutor::count(const engine::Counters& counters) {
   steps_ = counters.steps;
   tokens_ = counters.prompt_tokens + counters.generated_tokens;
   rows_ = counters.last_rows;
+  const ExecutorCounts now = counts_since(warmed_up_, counters);
+  {
+    const std::lock_guard lock(mutex_);
+    counts_ = now;
+  }
   if (!log_enabled(LogLevel::trace)) return;
   log(LogLevel::trace, "step under way",
       {{"step", counters.steps}, {"rows", counters.last_rows}, {"tokens", counters.last_tokens}});

@@ -37,6 +37,7 @@ class EngineExecutor final : public Executor {
   std::vector<Ended> take_ends() override;
   std::vector<TaskPartial> take_partials() override;
   Progress progress() const override { return {steps_.load(), tokens_.load(), rows_.load()}; }
+  ExecutorCounts counts() const override;
   std::vector<LeaseId> waiting() const override;
   std::vector<LeaseId> take_begun() override;
   std::vector<std::uint64_t> prefixes() override;
@@ -69,6 +70,7 @@ class EngineExecutor final : public Executor {
 
   ExecutorInfo info_;
   TestHooks hooks_;
+  engine::Counters warmed_up_;  // before the first task
   SystemClock clock_;
   std::int64_t limit_us_;
   std::mutex wake_mutex_;
@@ -84,6 +86,7 @@ class EngineExecutor final : public Executor {
   std::vector<Ended> ends_;
   // Partials that nobody has taken yet, merged into one for each lease and choice.
   std::map<std::pair<LeaseId, std::uint32_t>, Partial> partials_;
+  ExecutorCounts counts_;
   std::vector<std::uint64_t> prefixes_;
   bool prefixes_wanted_ = false;  // they were taken, so the next step looks again
   std::optional<Error> failure_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "schemas/base/histogram.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/messages.hpp"
 
@@ -46,6 +47,16 @@ struct Progress {
   std::uint32_t rows = 0;  // sequences in the current step; 0: no step runs
 };
 
+// What an executor has done since its start, and does now, for metrics.
+struct ExecutorCounts {
+  std::uint64_t prompt_tokens = 0;  // also those found in the prefix cache
+  std::uint64_t cached_tokens = 0;  // these
+  std::uint64_t generated_tokens = 0;
+  std::uint64_t preemptions = 0;  // sequences that gave their pages back, to be computed again
+  double kv_used = 0;             // share of the KV cache's pages that running sequences hold
+  Histogram token_gaps{};         // seconds between two tokens of a text
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -59,6 +70,7 @@ class Executor {
   // Text of running tasks that ask for partials, since the last call: one entry for each choice.
   virtual std::vector<TaskPartial> take_partials() { return {}; }
   virtual Progress progress() const = 0;
+  virtual ExecutorCounts counts() const { return {}; }
   // Tasks that are ready and that no step has computed yet; empty where the executor cannot tell.
   virtual std::vector<LeaseId> waiting() const { return {}; }
   // Those of them that a step began to compute since the last call.

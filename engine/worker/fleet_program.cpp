@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/supervise/fleet.hpp"
+#include "engine/worker/metrics_server.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::worker {
@@ -71,6 +72,11 @@ int serve_devices(const EngineFlags& engine, const ProgramFlags& flags, const ch
   options.devices = engine.devices;
   options.name = flags.name.empty() ? host_name() : flags.name;
   options.patience = supervise::Patience::service;
+  if (!flags.metrics.empty()) {
+    options.more_arguments = [first = flags.metrics](std::size_t number) {
+      return std::vector<std::string>{"--metrics", next_address(first, number)};
+    };
+  }
   supervise::Fleet fleet(std::move(options), clock, hooks_of());
   if (const Status started = fleet.start(); !started) return report(program, started.error());
   log_info("engines start, one a device", {{"engines", fleet.size()}});

@@ -10,7 +10,10 @@
 
 #include "engine/supervise/fleet.hpp"
 #include "engine/worker/link.hpp"
+#include "engine/worker/metered_executor.hpp"
+#include "engine/worker/metrics_server.hpp"
 #include "engine/worker/parent_watch.hpp"
+#include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
 #include "schemas/keys/key_file.hpp"
@@ -57,6 +60,12 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
       ->envname(key_variable);
   app.add_option("--name", flags.name, "name of this engine in status and logs [host:process]")
       ->type_name("NAME");
+  app.add_option("--metrics", flags.metrics,
+                 "address that shows metrics for Prometheus, at /metrics [none]" +
+                     at_length("Like 127.0.0.1:9465; port 0 chooses a free one, which the log "
+                               "names. Without a key only this machine can reach it. With "
+                               "--devices each further engine has the next port."))
+      ->type_name("HOST:PORT");
   app.add_option("--drain-timeout", flags.drain_timeout_s,
                  "time to finish running jobs when told to stop")
       ->type_name("SEC")
@@ -100,8 +109,15 @@ int serve(const ProgramFlags& flags, const char* software, Executor& executor) {
   }
   const auto key = key_for(flags.key, flags.broker);
   if (!key) return report(software, key.error());
+  MeteredExecutor metered(executor);
+  std::unique_ptr<http::Server> metrics;
+  if (!flags.metrics.empty()) {
+    auto served = serve_metrics(flags.metrics, !flags.key.empty(), metered);
+    if (!served) return report(software, served.error());
+    metrics = *std::move(served);
+  }
   auto link = Link::open(context, flags.broker, {key->public_key, key->secret_key, key->broker_key},
-                         std::move(options), executor, clock);
+                         std::move(options), metered, clock);
   if (!link) return report(software, link.error());
   handle_signals(link->get());
   const Status ended = (*link)->run();

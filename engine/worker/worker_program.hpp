@@ -15,15 +15,17 @@ namespace millrace::worker {
 
 struct ProgramFlags {
   std::string broker = net::local_endpoint(net::engines_socket);
-  std::string key;   // a key file; empty: none
-  std::string name;  // empty: host name and process id
+  std::string key;      // a key file; empty: none
+  std::string name;     // empty: host name and process id
+  std::string metrics;  // address that shows metrics; empty: none
   std::uint32_t drain_timeout_s = 30;
   bool die_with_parent = false;
   bool tell_joined = false;  // write a line for the supervisor each time that a broker takes it
   LogFlags log;
 };
 void add_program_options(CLI::App& app, ProgramFlags& flags);
-// The flags as arguments for a child process, without --name and what ties it to this one.
+// The flags as arguments for a child process, without --name, --metrics and what ties it to this
+// one.
 std::vector<std::string> program_arguments(const ProgramFlags& flags);
 std::string host_name();
 

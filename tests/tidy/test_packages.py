@@ -45,6 +45,7 @@ STANDS_FOR = {
     "libpng-dev": include("png.h"),
     "libtomlplusplus-dev": include("toml++/"),
     "libmicrohttpd-dev": include("microhttpd.h"),
+    "prometheus-cpp-dev": include("prometheus/"),
     "ocl-icd-opencl-dev": cmake(r"find_package\(OpenCL\b"),
     "opencl-headers": include("CL/cl"),
     "pocl-opencl-icd": run(r"\bmillrace\" run\b"),  # on a machine without another device
@@ -59,6 +60,7 @@ STANDS_FOR = {
     "oclgrind": run(r'\[?"oclgrind"'),
     "perl-doc": ((".cpp",), r"/usr/share/perl/[\d.]+/pod/"),
     "procps": run(r'\["ps", '),
+    "prometheus": run(r'\["promtool", '),
     "rabbitmq-server": run(r"/usr/lib/rabbitmq/bin/rabbitmq-server"),
 }
 

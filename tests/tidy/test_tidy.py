@@ -21,21 +21,25 @@ MAY_INCLUDE = {
     "broker": ["broker", "schemas"],
     "engine/core": ["engine/core", "schemas/base", "kernels"],
     "engine/supervise": ["engine/supervise", "schemas/base"],
-    "engine/worker": ["engine/worker", "engine/supervise", "engine/core", "schemas"],
+    "engine/worker": ["engine/worker", "engine/supervise", "engine/core", "schemas",
+                      "http/server.hpp", "http/address.hpp"],
     "http": ["http", "client/link", "schemas"],
     "client": ["client", "schemas"],
     "tests": [""],
     "bench": [""],
 }
-MUST_NOT_INCLUDE = {"engine/core": ["schemas/base/net"]}
+MUST_NOT_INCLUDE = {"engine/core": ["schemas/base/net", "schemas/base/metrics"]}
 # Exceptions for commands: `run` contains a broker and starts an engine, others load a model.
 EXTRA = {
+    "broker/server/metrics_server": ["http"],
+    "broker/server/main.cpp": ["http"],
     "client/run": ["broker", "engine/supervise", "engine/worker/options.hpp"],
     "client/commands": ["engine/core", "engine/worker/driver_guard.hpp",
                         "engine/worker/options.hpp", "broker"],
 }
 # Headers that take seconds to compile, which our headers must not include.
-HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h|microhttpd\.h")
+HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h|"
+                   r"microhttpd\.h|prometheus/")
 # Only sources include these.
 PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp", "schemas/openai/request_json.hpp"}
 ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")

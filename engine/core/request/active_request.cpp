@@ -42,6 +42,7 @@ ActiveRequest::ActiveRequest(PreparedRequest request, SequenceId first, const To
                         .choice = {},
                         .started = false,
                         .ended = false,
+                        .token_us = {},
                         .told_tokens = 0,
                         .told_text = 0,
                         .told_reasoning = 0,
@@ -113,6 +114,12 @@ std::uint32_t ActiveRequest::count_prompt(std::uint32_t end) {
   const std::uint32_t fresh = end - std::min(end, prompt_counted_);
   prompt_counted_ += fresh;
   return fresh;
+}
+
+std::optional<std::int64_t> ActiveRequest::token_gap_us(std::uint32_t sample, std::int64_t now_us) {
+  const auto before_us = std::exchange(samples_[sample].token_us, now_us);
+  if (!before_us) return {};
+  return std::max<std::int64_t>(now_us - *before_us, 0);
 }
 
 Result<bool> ActiveRequest::take_token(std::uint32_t index, const Sampled& sampled,

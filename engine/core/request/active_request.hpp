@@ -39,6 +39,8 @@ class ActiveRequest {
   // Returns how many of the prompt's tokens up to `end` are counted for the first time. Tokens that
   // a paused sequence computes again, or that samples share, count once.
   std::uint32_t count_prompt(std::uint32_t end);
+  // Since the sample's last token; none before its first. Call it once for each token.
+  std::optional<std::int64_t> token_gap_us(std::uint32_t sample, std::int64_t now_us);
   // Gives the sample its next token. Returns true if the token ends the sample. Errors:
   // invalid_token, from the decoder.
   Result<bool> take_token(std::uint32_t sample, const Sampled& sampled, std::int64_t now_us);
@@ -65,6 +67,7 @@ class ActiveRequest {
     Choice choice;
     bool started = false;
     bool ended = false;
+    std::optional<std::int64_t> token_us{};  // when its last token came
     // Lengths that earlier Partials have already told.
     std::size_t told_tokens = 0, told_text = 0, told_reasoning = 0, told_calls = 0;
   };

@@ -157,6 +157,7 @@ Status EngineLoop::start_step(Flight& flight) {
     if (request->started(flight.started_us, owner.sample, row.first_position)) {
       ++counters_.prefix_hits;
       counters_.prefix_tokens += row.first_position;
+      if (owner.sample == 0) counters_.cached_tokens += row.first_position;
     }
     counters_.prompt_tokens += request->count_prompt(row.first_position + row.count);
   }
@@ -251,6 +252,9 @@ Status EngineLoop::take_output(const PlannedOutput& output, const Sampled& sampl
   }
   scheduler_.deliver(output.sequence, sampled.id);
   ++counters_.generated_tokens;
+  if (const auto gap_us = request->token_gap_us(owner.sample, now_us)) {
+    counters_.token_gaps.add(static_cast<double>(*gap_us) * 1e-6);
+  }
   MILLRACE_ASSIGN(const bool ended, request->take_token(owner.sample, sampled, now_us));
   if (request->request().partials) {
     partials_.push_back({owner.request, request->take_partial(owner.sample)});

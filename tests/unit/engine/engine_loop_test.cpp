@@ -307,6 +307,8 @@ TEST_F(LoopTest, TimesAndCountersAreFilled) {
   const Counters counters = loop_->counters();
   EXPECT_EQ(counters.prompt_tokens, 80u);
   EXPECT_EQ(counters.generated_tokens, 6u);
+  EXPECT_EQ(counters.token_gaps.count(), 4u) << "two in each text of three tokens";
+  EXPECT_GT(counters.token_gaps.sum(), 0);
   EXPECT_EQ(counters.running + counters.waiting, 0u);
   EXPECT_EQ(counters.kv_pages_used, 0u);
   EXPECT_EQ(counters.kv_pages_total, 64u);

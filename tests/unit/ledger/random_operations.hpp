@@ -207,7 +207,7 @@ class RandomOperations {
       case 0:
         return GetJob{who(), id()};
       case 1:
-        return Count{who(), batch()};
+        return Count{who(), batch(), below(2) == 0};
       case 2:
         return FindLapsed{now(), {engine()}, below(5) == 0};
       case 3:

@@ -37,7 +37,7 @@ struct Printer {
   }
   void operator()(const FinishReply& r) {
     out << r.number << "/" << r.tenant << "/" << r.stream << "/" << r.job << "/" << int(r.state)
-        << "/" << r.batch << r.batch_number;
+        << "/" << r.batch << r.batch_number << "/" << (r.reason ? code_name(*r.reason) : "");
   }
   void operator()(const GiveBackReply& r) {
     for (const auto& id : r.returned) out << id << " ";
@@ -90,7 +90,8 @@ struct Printer {
     const JobCounts& c = r.counts;
     out << c.queued << "," << c.leased << "," << c.completed << "," << c.failed << ","
         << c.cancelled << "," << c.expired;
-    out << r.paused;
+    out << r.paused << r.oldest_us.value_or(-1) << "/" << r.batches.open << "," << r.batches.closed
+        << "," << r.batches.paused << "," << r.batches.finished;
     for (const auto& model : r.paused_models) out << " " << model;
     for (const auto& queue : r.suspects) {
       out << " " << queue.model << "/" << queue.kv << "/" << queue.alone << "/" << queue.jobs << "/"

@@ -138,6 +138,14 @@ TEST_F(SqliteLedgerTest, EverySettingIsCompared) {
   }
 }
 
+TEST_F(SqliteLedgerTest, TellsHowLongTheDiskTookForACommit) {
+  auto ledger = open();
+  carry_out(*ledger, {job("a")});
+  EXPECT_GT(ledger->sync_us(), 0u);
+  carry_out(*ledger, {Count{tenant, ""}});
+  EXPECT_EQ(ledger->sync_us(), 0u) << "what only reads is not synced";
+}
+
 TEST_F(SqliteLedgerTest, ADamagedJobFailsAloneAndVisibly) {
   auto ledger = open();
   carry_out(*ledger, {job("a"), job("b"), job("c")});

@@ -365,5 +365,16 @@ TEST(LatencyHistogram, QuantilesAreUpperEdges) {
   EXPECT_EQ(histogram.max_us, 100u);
 }
 
+TEST(LatencyHistogram, CountsWhatLiesBelowAPowerOfTwo) {
+  LatencyHistogram histogram;
+  for (std::uint64_t us = 1; us <= 100; ++us) histogram.add(us);
+  EXPECT_EQ(histogram.below(1), 0u);
+  EXPECT_EQ(histogram.below(2), 1u);
+  EXPECT_EQ(histogram.below(4), 3u);
+  EXPECT_EQ(histogram.below(64), 63u);
+  EXPECT_EQ(histogram.below(128), 100u);
+  EXPECT_EQ(histogram.below(std::uint64_t{1} << 62), 100u);
+}
+
 }  // namespace
 }  // namespace millrace::broker::test
