@@ -1,12 +1,12 @@
 #pragma once
 // Blocks of keys and values of attention on the matrix unit (nvidia.cl): where they are, and what
-// multiplies them. half_blocks.cl and code_blocks.cl have the rest. A block is KEY_BLOCK
+// multiplies them. half_blocks.cl and level_blocks.cl have the rest. A block is KEY_BLOCK
 // positions, from a multiple of that on.
 //
 // SHARED_ROWS 0: each warp of a group has rows of its own. 1: all warps have the same rows; each
 // computes the scores of a square of eight keys, and the sums of OWN_CHUNKS chunks of channels.
 //
-// LEVELS 1: both sides are levels, which are multiplied in integers (nvidia_levels.cl).
+// LEVELS 1: both sides are codes, which are multiplied in integers (nvidia_levels.cl).
 #include "attention/shape.cl"
 #include "attention/work.h"
 #include "common/prelude.cl"
@@ -31,23 +31,7 @@
 #define OWN_CHUNKS (SHARED_ROWS ? (CHUNKS + GROUP_WARPS - 1) / GROUP_WARPS : CHUNKS)
 #define KEY_TILES (KEY_BLOCK / 8)
 #define GROUP_ITEMS (32 * GROUP_WARPS)
-// Where values have biases, the scales of a warp's channels.
-#if VALUE_KIND == KV_AFFINE
-#define BIAS_SETS (OWN_CHUNKS * 16 > VALUE_GROUP ? OWN_CHUNKS * 16 / VALUE_GROUP : 1)
-#else
-#define BIAS_SETS 0
-#endif
-#define PACKED (KEY_KIND != KV_PLAIN)
-#define TURNS (KEY_KIND == KV_ROTATED || VALUE_KIND == KV_ROTATED)
-
-// What a lane has of a warp's sums, relative to 2^m: of channels a[n], of weights, and of weights
-// times biases. Elements 2r and 2r + 1 are those of its row r.
-typedef struct {
-  float a[2 * OWN_CHUNKS][4], l[4], m[2];
-#if BIAS_SETS > 0
-  float b[BIAS_SETS][4];
-#endif
-} Sums;
+#define WARP_TOKENS (MATRIX_ROWS / GROUP)  // of a wide tile's warp
 
 // Where a tile's keys and values are: the pages from first_page to last_page, up to position
 // `last`, with the KV head's keys and values, and their parameters, at these places in each. Page p
@@ -64,26 +48,4 @@ MR_GROUP_INLINE __global const uint4* mr_page(const Source* source, uint page, u
   *exists = page >= source->first_page && page <= source->last_page;
   const size_t begin = (size_t)source->pages[page % KEPT_PAGES] * PAGE_BYTES + at;
   return (__global const uint4*)(source->kv + begin);
-}
-
-// The queries of a warp as operand a, in registers or, where those do not suffice or warps share
-// them, in local memory.
-#define LOCAL_QUERIES                                    \
-  ((PACKED && (SHARED_ROWS || GROUP_WARPS == 1)) ||      \
-   MATRIX_QUERY_VECTORS(HEAD_DIM) > 0)
-#if LOCAL_QUERIES
-typedef __local uint4* Queries;  // [CHUNKS][32]
-#else
-typedef uint (*Queries)[4];  // [CHUNKS][4]
-#endif
-MR_GROUP_INLINE void mr_query_of(uint* words, Queries queries, uint c, uint lane) {
-#if LOCAL_QUERIES
-  const uint4 loaded = queries[c * 32 + lane];
-  words[0] = loaded.x;
-  words[1] = loaded.y;
-  words[2] = loaded.z;
-  words[3] = loaded.w;
-#else
-  MR_EACH(i, 4) words[i] = queries[c][i];
-#endif
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Copies of packed codes and their parameters from pages to local memory, for attention on the
-// matrix unit (code_blocks.cl, level_blocks.cl). They stand there as in a page (kv/planes.cl), the
+// matrix unit (level_blocks.cl). They stand there as in a page (kv/planes.cl), the
 // parameters behind the codes.
 #include "attention/blocks.cl"
 #include "attention/work.h"
@@ -8,7 +8,7 @@
 #include "kv/layout.cl"
 #include "matmul/mma.cl"
 
-#if PACKED
+#if LEVELS
 #define KEY_BLOCK_VECTORS MATRIX_CODES(KEY_BLOCK, HEAD_DIM, KEY_BITS, KEY_PARAMETERS)
 #define VALUE_BLOCK_VECTORS MATRIX_CODES(KEY_BLOCK, HEAD_DIM, VALUE_BITS, VALUE_PARAMETERS)
 // Of a page, in vectors: codes, and both.

@@ -13,7 +13,7 @@
 #include "kv/layout.cl"
 #include "matmul/mma.cl"
 
-#if !PACKED
+#if !LEVELS
 #define KEY_BLOCK_VECTORS MATRIX_PLAIN_KEYS(HEAD_DIM)
 #define VALUE_BLOCK_VECTORS MATRIX_PLAIN_VALUES(HEAD_DIM)
 #define PAGE_VECTORS (2 * HEAD_DIM)   // of the keys or the values of a KV head
@@ -21,6 +21,32 @@
 #define VALUE_STRIDE (VALUE_VECTORS + 1)
 #define KEY_AT(page, d, half) ((page) * PAGE_VECTORS + 2 * (d) + ((half) ^ ((d) / 4 & 1)))
 #define VALUE_AT(page, slot, v) (((page) * PAGE_TOKENS + (slot)) * VALUE_STRIDE + (v))
+
+// What a lane has of a warp's sums, relative to 2^m: of channels a[n], and of weights. Elements 2r
+// and 2r + 1 are those of its row r.
+typedef struct {
+  float a[2 * OWN_CHUNKS][4], l[4], m[2];
+} Sums;
+
+// The queries of a warp as operand a, in registers or, where those do not suffice, in local memory.
+#define LOCAL_QUERIES (MATRIX_QUERY_VECTORS(HEAD_DIM) > 0)
+#if LOCAL_QUERIES
+typedef __local uint4* Queries;  // [CHUNKS][32]
+#else
+typedef uint (*Queries)[4];  // [CHUNKS][4]
+#endif
+MR_GROUP_INLINE void mr_query_of(uint* words, Queries queries, uint c, uint lane) {
+#if LOCAL_QUERIES
+  const uint4 loaded = queries[c * 32 + lane];
+  words[0] = loaded.x;
+  words[1] = loaded.y;
+  words[2] = loaded.z;
+  words[3] = loaded.w;
+#else
+  MR_EACH(i, 4) words[i] = queries[c][i];
+#endif
+}
+
 // Weights are multiplied by 2^WEIGHT_LOG2, so that those far below the largest are normal halves.
 // The largest may be 16 times as large where a score has no bit for that much.
 #define WEIGHT_LOG2 11.0f
@@ -78,15 +104,12 @@ MR_GROUP_INLINE void mr_copy_values(__local uint4* to, const Source* source, uin
 // g + 8r.
 #define KEY_OF(n, t, i) (8 * (n) + 2 * (t) + (i))
 
-// What packed codes need of queries besides (code_blocks.cl).
-typedef float QuerySums[1];
-
 // The products of the queries and a block's keys, chunk after chunk. Row r of square m of four is a
 // channel of the chunk and of the next, or of one chunk the channel's two halves of positions.
 #if SHARED_ROWS
 #define KEY_SQUARES(m, r) KEY_AT(0, ((m) < squares ? (m) : (m) - 2) * 8 + (r), side)
 // Of eight keys, those of square `tile`.
-MR_GROUP_INLINE void mr_one_tile(float* s, Queries queries, QuerySums sums,
+MR_GROUP_INLINE void mr_one_tile(float* s, Queries queries,
                                  __local const uint4* keys, uint tile,
                                  uint lane MR_MMA_PARAMETER) {
   const uint side = tile % 2;
@@ -108,7 +131,7 @@ MR_GROUP_INLINE void mr_one_tile(float* s, Queries queries, QuerySums sums,
 }
 #else
 #define KEY_SQUARES(m, r) KEY_AT(0, (m) % 2 * 8 + (r), (m) / 2)
-MR_GROUP_INLINE void mr_all_tiles(float s[KEY_TILES][4], Queries queries, QuerySums sums,
+MR_GROUP_INLINE void mr_all_tiles(float s[KEY_TILES][4], Queries queries,
                                   __local const uint4* keys, uint lane MR_MMA_PARAMETER) {
   uint4 next[BLOCK_PAGES];  // loaded before the products of the chunk before
   MR_UNIT_EACH(page, BLOCK_PAGES) {
@@ -144,7 +167,7 @@ MR_GROUP_INLINE void mr_all_tiles(float s[KEY_TILES][4], Queries queries, QueryS
                                    2 * min(first + (i) % OWN_CHUNKS, (uint)(CHUNKS - 1))), \
                  VALUE_SQUARES, lane)
 MR_GROUP_INLINE void mr_add_block(Sums* sums, float s[KEY_TILES][4], uint w[BLOCK_PAGES][4],
-                                  __local const uint4* values, uint first, uint count, int more,
+                                  __local const uint4* values, uint first,
                                   uint lane MR_MMA_PARAMETER) {
   const uint ones[2] = {0x3c003c00, 0x3c003c00};
   uint4 next;

@@ -38,9 +38,18 @@ typedef uint (*LevelQueries)[2];
 typedef __local uint2* LevelQueries;  // [LEVEL_QUERIES][32]
 #endif
 
-// Makes operands of the queries of the lane's columns, where they exist, and the units of scores:
-// times `scale` and what levels count in.
-MR_GROUP_INLINE void mr_level_queries(LevelQueries q, float* units, __local float* unit_memory,
+// What a row of queries has besides, in local memory: the unit of its scores, times `scale` and
+// what levels count in; and for affine keys, the sum of its integers for each set of channels.
+#define QUERY_SUMS (KEY_KIND == KV_AFFINE ? KEY_SETS : 0)
+#define QUERY_FLOATS (1 + QUERY_SUMS)
+#if KEY_KIND == KV_AFFINE
+#define SCORE_UNIT 1.0f
+#else
+#define SCORE_UNIT (KEY_STEP / HEAD_DIM)
+#endif
+
+// Makes operands of the queries of the lane's columns, where they exist.
+MR_GROUP_INLINE void mr_level_queries(LevelQueries q, __local float* row_floats,
                                       __global const float* const* queries, float scale,
                                       uint lane MR_QUAD_PARAMETER) {
   const uint g = lane / 4, t = lane % 4;
@@ -61,10 +70,29 @@ MR_GROUP_INLINE void mr_level_queries(LevelQueries q, float* units, __local floa
     size = max(size, mr_other(size, 2));
     float inverse;
     const float unit = mr_unit_of(size, &inverse);
-    if (t == 0 && g % 2 == 0) unit_memory[4 * n + g / 2] = unit * scale * (KEY_STEP / HEAD_DIM);
+    __local float* floats = row_floats + (4 * n + g / 2) * QUERY_FLOATS;
+    const int writes = t == 0 && g % 2 == 0;
+    if (writes) floats[0] = unit * scale * SCORE_UNIT;
+    MR_UNIT_EACH(set, QUERY_SUMS) {
+      float sum = 0.0f;
+      MR_UNIT_EACH(c, KEY_SET_CHUNKS) {
+        MR_EACH(i, 2) {
+          const float4 integers = fma(own[set * KEY_SET_CHUNKS + c][i], (float4)(inverse),
+                                      (float4)(LOW_FLOAT)) - (float4)(LOW_FLOAT);
+          sum += (integers.x + integers.y) + (integers.z + integers.w);
+        }
+      }
+      sum += as_float(mr_other(as_uint(sum), 1));
+      sum += as_float(mr_other(as_uint(sum), 2));
+      if (writes) floats[1 + set] = sum;
+    }
     MR_UNIT_EACH(c, LEVEL_CHUNKS) {
       const float4 a = own[c][0], b = own[c][1];
+#if KEY_KIND == KV_AFFINE
+      const float first[4] = {a.x, a.y, a.z, a.w}, second[4] = {b.x, b.y, b.z, b.w};
+#else
       const float first[4] = {a.x, b.x, a.y, b.y}, second[4] = {a.z, b.z, a.w, b.w};
+#endif
       uint words[2];
       MR_EACH(i, 2) {
         uint high, low;
@@ -79,7 +107,6 @@ MR_GROUP_INLINE void mr_level_queries(LevelQueries q, float* units, __local floa
     }
   }
   MR_WARP_BARRIER();
-  MR_UNIT_EACH(n, ROW_TILES) units[n] = unit_memory[4 * n + t];
 }
 MR_GROUP_INLINE void mr_level_query(uint* words, LevelQueries q, uint c, uint n, uint lane) {
 #if ROW_TILES == 1

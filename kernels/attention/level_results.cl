@@ -53,10 +53,21 @@ MR_GROUP_INLINE void mr_mask_levels(float s[ROW_TILES][4 * HALVES], const LevelR
   }
 }
 
-// Adds up what the lanes of a row have of its weights, at the end of a segment.
+// Adds up what the lanes of a row have of its weights, at the end of a segment, and adds the biases
+// of values to their channels.
 MR_GROUP_INLINE void mr_end_levels(LevelSums* sums MR_QUAD_PARAMETER) {
   MR_UNIT_EACH(n, ROW_TILES) {
     MR_UNIT_EACH(i, 3) sums->l[n] = sums->l[n] + as_float(mr_other(as_uint(sums->l[n]), 4 << i));
+#if VALUE_KIND == KV_AFFINE
+    MR_UNIT_EACH(set, VALUE_BIASES) {
+      float bias = sums->b[n][set];
+      MR_UNIT_EACH(i, 3) bias = bias + as_float(mr_other(as_uint(bias), 4 << i));
+      MR_UNIT_EACH(i, VALUE_SET_CHUNKS) {
+        float* a = sums->a[n][set * VALUE_SET_CHUNKS + i];
+        MR_EACH(channel, 4) a[channel] = a[channel] + bias;
+      }
+    }
+#endif
   }
 }
 

@@ -1,10 +1,11 @@
-// Codes of one rotated side, for which KEYS stands (kv/side.cl), as signed bytes: their levels in
-// units of the side's STEP.
+// Codes of one side, for which KEYS stands (kv/side.cl), as bytes: affine codes themselves, or
+// signed levels in units of the side's STEP. Codes of 8 bits are such bytes as they stand.
 //
-// mr_level_words(high, low, nibbles): of eight codes, one a nibble, in the order of nibbles: two
-// words of levels; of sixteen levels those of at least 0, with `low` the magnitudes of the others,
-// and zeros in place of what the other has. One permutation of bytes looks up four of eight bytes;
-// where a nibble's top bit is set, it copies the byte's sign, which is 0 for magnitudes.
+// mr_level_words(high, low, nibbles): of eight codes, one a nibble, two words of bytes. Affine
+// codes are in the order of quads, see below. Levels are in the order of nibbles, of sixteen those
+// of at least 0, with `low` the magnitudes of the others, and zeros in place of what the other has:
+// one permutation of bytes looks up four of eight bytes; where a nibble's top bit is set, it copies
+// the byte's sign, which is 0 for magnitudes.
 //
 // mr_nibbles(...): of two words of planes (kv/planes.cl) a quad each, as such nibbles: member i of
 // the first in the low nibble of byte i, of the second in the high one. Words of codes of four bits
@@ -13,7 +14,13 @@
 #include "kv/codecs.cl"
 #include "kv/side.cl"
 
-#if KIND == KV_ROTATED && BITS <= 4
+#if BITS <= 4
+#if KIND == KV_AFFINE
+static inline void MR_S(mr_level_words)(uint* high, uint* low, uint nibbles) {
+  high[0] = nibbles & 0x0f0f0f0fu;
+  high[1] = nibbles >> 4 & 0x0f0f0f0fu;
+}
+#else
 #if BITS == 4
 #define LEVEL_BYTE(code) \
   ((uint)((code) < 8 ? 128 - MR_S(mr_bytes)[code] : MR_S(mr_bytes)[code] - 128))
@@ -40,6 +47,7 @@ static inline void MR_S(mr_level_words)(uint* high, uint* low, uint nibbles) {
   high[1] = mr_permute(first, second, nibbles >> 16);
 #endif
 }
+#endif
 
 #if BITS < 4
 // Of the word `first` quad t, 0 or 1, and of `second` quad 2 + t; their bits of the high plane are

@@ -1,6 +1,6 @@
 // Causal attention of NVIDIA GPUs on the matrix unit in math fast, over keys and values that are
-// plain halves, or both packed, in codes of 2, 3, 4 and, affine, 8 bits. Two rotated sides:
-// nvidia_levels.cl. Other codecs, values in keys, centered keys and math exact: generic.cl.
+// plain halves. Packed codes: nvidia_levels.cl. Other codecs, values in keys, centered keys and
+// math exact: generic.cl.
 //
 //   qkv, sinks, kv, step   as for generic.cl
 //   out       float [tokens][out_stride], or null
@@ -29,27 +29,19 @@
 // of 11 bits in each. A query beyond the halves (65504 / u) makes its own output NaN or infinite.
 // NaN among the values of a sequence reaches the rows of one tile, which are of that sequence.
 //
-// Packed codes have the numbers of the integer definition in generic.cl: b and STEP, norm_j,
-// scale_j, bias_j, q' and signs. The unit adds
-//     rotated keys    half(q') * b, for s_j = that * (norm_j * STEP)
-//     affine keys     half(q) * code and half(q) by groups, ascending:
-//                     s_j = fma(the first, scale_j, fma(the second, bias_j, s_j))
-//     rotated values  half(w_j * norm_j) * b; out times STEP / HEAD_DIM after H, then signs
-//     affine values   half(w_j * scale_j) * code, and half(w_j) * bias_j, added at a segment's end
-// with weights up to 1, or for affine codes of 8 bits 2^6, in place of 2^11.
-//
 // A warp has 16 rows: WARP_TOKENS tokens times GROUP query heads. Keys and values come to local
 // memory in a ring of RING blocks each. With SHARED_ROWS 0 the warps of a group have neighbouring
 // tokens of one sequence, and share its blocks; the group goes through the segments of its unit.
-// With 1, as with a single warp, the unit is one segment; all warps have the same rows (blocks.cl),
-// and each makes the weights of all keys anew. If a unit does not have all segments of its tile,
-// the group that is done last folds the results of all.
+// With 1 the unit is one segment; all warps have the same rows (blocks.cl), and each makes the
+// weights of all keys anew. If a unit does not have all segments of its tile, the group that is
+// done last folds the results of all.
 // Limit: few tokens a sequence: memory; prompts: the unit, and reads of local memory, an operand
 // for two instructions.
 //
 // Defines besides those of generic.cl: RING, at most 7; GROUP_WARPS, which is 4 with SHARED_ROWS 1;
 // HEAD_SETS (heads.cl), so that GROUP is at most 16.
 #include "attention/blocks.cl"
+#include "attention/half_results.cl"
 #include "attention/results.cl"
 #include "attention/shape.cl"
 #include "attention/unit.cl"
@@ -63,7 +55,7 @@
 #include "matmul/mma.cl"
 #include "step/table.cl"
 
-#define GOES_ON (!SHARED_ROWS && GROUP_WARPS > 1)  // from one segment to the next
+#define GOES_ON (!SHARED_ROWS)  // from one segment to the next
 
 __kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1)))
 void attention(__global const float* qkv, __global const float* sinks, __global const uchar* kv,
@@ -81,13 +73,8 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
 #if SHARED_ROWS
   __local float4 score_memory[KEY_TILES * 32];
 #endif
-  // A row of floats for each of the tile: the sums of the segments before, or rows to rotate.
 #if GOES_ON
-  __local float row_memory[GROUP_WARPS * MATRIX_ROWS * HEAD_DIM];
-#elif TURNS
-  __local float row_memory[MATRIX_ROWS * HEAD_DIM];
-#else
-  __local float row_memory[1];
+  __local float row_memory[GROUP_WARPS * MATRIX_ROWS * HEAD_DIM];  // sums of segments before
 #endif
   const uint lane = (uint)get_local_id(0), warp = (uint)get_local_id(1), t = lane % 4;
   const uint item = warp * 32 + lane;
@@ -102,20 +89,12 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
 #ifndef SOFT_CAP
   scale = scale * MR_LOG2_E;
 #endif
-#if KEY_KIND == KV_ROTATED
-  mr_turn_queries(row_memory, qkv, unit, work.set, qkv_stride, scale, item);
-#endif
 #if LOCAL_QUERIES
   __local uint4* q = query_memory + tile_warp * (CHUNKS * 32);
 #else
   uint q[CHUNKS][4];
 #endif
-  mr_load_queries(q, row_memory, qkv, &own, qkv_stride, scale, warp, lane);
-  QuerySums query_sums;
-#if KEY_KIND == KV_AFFINE
-  MR_GROUP_BARRIER();
-  mr_sum_queries(query_sums, q, lane MR_MMA_ARGUMENT);
-#endif
+  mr_load_queries(q, qkv, &own, qkv_stride, scale, warp, lane);
 #if GOES_ON
   Before before;
   before.a = row_memory + warp * (MATRIX_ROWS * HEAD_DIM) + lane;
@@ -143,10 +122,10 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     const int sees = !MATRIX_UNIT || (own.any_to >= first && own.any_from < first + KEY_BLOCK);
     float s[KEY_TILES][4];
 #if SHARED_ROWS
-    mr_one_tile(s[0], q, query_sums, block_keys, warp, lane MR_MMA_ARGUMENT);
+    mr_one_tile(s[0], q, block_keys, warp, lane MR_MMA_ARGUMENT);
     score_memory[item] = (float4)(s[0][0], s[0][1], s[0][2], s[0][3]);
 #else
-    if (sees) mr_all_tiles(s, q, query_sums, block_keys, lane MR_MMA_ARGUMENT);
+    if (sees) mr_all_tiles(s, q, block_keys, lane MR_MMA_ARGUMENT);
 #endif
     // The values have arrived, and all have left the keys.
     MR_WAIT_FOR_COPIES(2 * RING - 2);
@@ -165,8 +144,7 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
       uint w[BLOCK_PAGES][4];
       mr_mask(s, &own, block, t);
       mr_weights(w, s, &sums, own.later MR_QUAD_ARGUMENT);
-      mr_add_block(&sums, s, w, block_values, chunk, work.source.last + 1 - first, own.later,
-                   lane MR_MMA_ARGUMENT);
+      mr_add_block(&sums, s, w, block_values, chunk, lane MR_MMA_ARGUMENT);
     }
 #if GOES_ON
     // Those of the segment after the next take the place of those of the segment before.
@@ -178,9 +156,6 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     stage = stage + 1 == RING ? 0 : stage + 1;
     const uint segment = block / SEGMENT_BLOCKS;
     const int ends = block % SEGMENT_BLOCKS == SEGMENT_BLOCKS - 1 || block + 1 == work.end;
-#if BIAS_SETS > 0
-    if (ends) mr_end_biases(&sums);
-#endif
     if (ends && unit->parts > 0) {
       mr_put_partials(partials, unit, &own, &sums, work.set, segment - work.segment, chunk, t);
     }
@@ -191,29 +166,12 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     }
 #endif
   }
-#if GOES_ON && VALUE_KIND == KV_ROTATED
-  MR_GROUP_BARRIER();  // other warps have read their sums, where rows go now
-#endif
   const Outputs outputs = {out, codes, out_stride, code_stride};
-  int writes = 1;
   if (unit->parts > 0) {
-    __global volatile uint* counter = counters + unit->counter * HEAD_SETS + work.set;
-    MR_PUBLISH();
-    MR_GROUP_BARRIER();
-    if (item == 0) arrived[0] = atomic_inc(counter);
-    MR_GROUP_BARRIER();
-    writes = arrived[0] + 1 == unit->parts;
-    if (writes) {
-      MR_PUBLISH();
-      mr_fold_tile(partials, unit, work.set, work.source.last / SEGMENT_TOKENS - work.segment + 1,
-                   sinks, &outputs, row_memory, item);
-      if (item == 0) *counter = 0;
-    }
+    mr_end_cut(partials, counters, unit, work.set,
+               work.source.last / SEGMENT_TOKENS - work.segment + 1, sinks, &outputs, 0, arrived,
+               item);
   } else {
-    mr_put_outputs(&outputs, &own, &sums, sinks, row_memory, chunk, t);
+    mr_put_outputs(&outputs, &own, &sums, sinks, chunk, t);
   }
-#if VALUE_KIND == KV_ROTATED
-  barrier(CLK_LOCAL_MEM_FENCE);  // all rows are there, before a branch, which PoCL needs
-  if (writes) mr_turn_back(row_memory, unit, work.set, &outputs, item);
-#endif
 }

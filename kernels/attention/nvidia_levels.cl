@@ -1,30 +1,37 @@
-// Causal attention of NVIDIA GPUs on the matrix unit in math fast, over keys and values that are
-// both rotated, in codes of 2, 3 and 4 bits: in integers. Arguments are those of nvidia.cl, and so
-// are segments, blocks and the merging of segments.
+// Causal attention of NVIDIA GPUs on the matrix unit in math fast, over packed keys and values, in
+// affine codes of 2, 3, 4 and 8 bits and rotated ones of 2, 3 and 4: in integers. Arguments are
+// those of nvidia.cl, and so are segments and the merging of segments.
 //
 //   launch    narrow units: groups (HEAD_SETS, units, tokens) of one warp, a token of a unit each;
 //             wide ones (HEAD_SETS, units) of GROUP_WARPS warps
 //
 // Contract, the same whatever the tile, the batch, the chunks of a prompt and the groups, in the
-// numbers of the integer definition in generic.cl (b and STEP, norm_j, signs). rope_kv has left
-// H (signs * q) in the place of q (rope/nvidia.cl). Of numbers x of which the largest has the
-// exponent e, at least -100: short(x) is the nearest even of x / unit, and unit is 2^(e - 13), so
-// that no magnitude is above 2^14. Sums of integers are exact. Scores count in powers of two: scale
-// has log2 e in it, or it follows SOFT_CAP.
-//     n    = short(H (signs * q)) of a head
-//     s_j  = ((float)(sum of n * b) * (unit * scale * (STEP / HEAD_DIM))) * norm_j; minus infinity
-//            for a key that the query does not see
-//   in a segment, blocks of 64 in order; m is the largest s_j so far, f = 2^(m before - m):
-//     w_j  = 2^(s_j - m);  n_j = short(w_j * norm_j) over the block
-//     l    = lane j / 4 % 8 adds the sum of (w_j + w_j+1) + (w_j+2 + w_j+3) for both j to l * f, by
-//            fma; at the segment's end neighbours, then pairs, then fours are added
-//     a    = fma((float)(sum of n_j * b), unit, a * f);  out times STEP / HEAD_DIM after H, signs
+// numbers of the integer definition in generic.cl (b and STEP, norm_j, scale_j, bias_j, signs). For
+// rotated keys rope_kv has left H (signs * q) in the place of q (rope/nvidia.cl). Of numbers x of
+// which the largest has the exponent e, at least -100: short(x) is the nearest even of x / unit,
+// and unit is 2^(e - 13), so that no magnitude is above 2^14. Sums of integers are exact. Scores
+// count in powers of two: scale has log2 e in it, or it follows SOFT_CAP.
+//     n    = short(q) of a head
+//     s_j, rotated keys:  ((float)(sum of n * b) * (unit * scale * (STEP / HEAD_DIM))) * norm_j
+//     s_j, affine keys:   x * (unit * scale), where by groups, ascending, from 0,
+//                         x = fma((float)(sum of n * b), scale_j, fma(sum of n, bias_j, x))
+//     minus infinity for a key that the query does not see
+//   in a segment, blocks of 64 in order; m' is the largest s_j of the block, m that so far, and
+//   f = 2^(m before - m), g = 2^(m' - m):
+//     w_j  = 2^(s_j - m')
+//     n_j  = short(w_j * norm_j) over the block; affine values: short(w_j * scale_j), by groups
+//     l    = lane j / 4 % 8 adds the sum of (w_j + w_j+1) + (w_j+2 + w_j+3) for both j, times g, to
+//            l * f, by fma; at the segment's end neighbours, then pairs, then fours are added
+//     a    = fma((float)(sum of n_j * b), unit * g, a * f)
+//     affine values: for each group c likewise, where the lane's sum is that of w_j * bias_j, in
+//            order of j, by fma; at the end, a = a + c
+//   out, rotated values: times STEP / HEAD_DIM after H, signs
 // A block of which a query sees nothing changes nothing of its own. So a tile may hold queries that
 // see different keys.
 //
-// Where (float)(a sum) rounds to nearest even. Of NaN in the norms of a tile's values all its rows
-// may have some.
-// Limit: memory in decoding; in prompts integer instructions, the permutations that look up levels.
+// Where (float)(a sum) rounds to nearest even. Of NaN in the parameters of a tile's values all its
+// rows may have some.
+// Limit: memory in decoding; in prompts instructions.
 //
 // Defines besides those of generic.cl: LEVELS, which is 1; RING, at most 3; GROUP_WARPS; HEAD_SETS
 // (heads.cl), so that GROUP is at most 16; BULK_COPIES (level_copies.cl). HEAD_DIM is a multiple of
@@ -37,7 +44,6 @@
 #include "attention/shape.cl"
 #include "attention/unit.cl"
 #include "attention/warp.cl"
-#include "attention/weights.cl"
 #include "attention/work.h"
 #include "common/math.cl"
 #include "common/prelude.cl"
@@ -47,6 +53,11 @@
 
 #if LEVELS
 #define WARP_FLOATS (4 * ROW_TILES * HEAD_DIM)
+// A warp alone has left its ring before it writes rows.
+#define ROW_VECTORS (GROUP_WARPS * WARP_FLOATS / 4)
+#define RING_VECTORS (RING * (KEY_BLOCK_VECTORS + VALUE_BLOCK_VECTORS))
+#define MEMORY_VECTORS \
+  (!LONE ? RING_VECTORS + ROW_VECTORS : RING_VECTORS > ROW_VECTORS ? RING_VECTORS : ROW_VECTORS)
 
 // Where the results of a narrow unit's token begin, and what counts its segments that are done: as
 // those of a tile of this token alone.
@@ -67,16 +78,17 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   MR_MMA_MEMORY
   MR_QUAD_MEMORY
   MR_RING_MEMORY
-  __local uint4 keys[RING * KEY_BLOCK_VECTORS];
-  __local uint4 values[RING * VALUE_BLOCK_VECTORS];
+  __local uint4 __attribute__((aligned(128))) memory[MEMORY_VECTORS];
+  __local uint4 *keys = memory, *values = memory + RING * KEY_BLOCK_VECTORS;
+  // Sums of segments before, or outputs.
+  __local float* row_memory = (__local float*)(memory + (LONE ? 0 : RING_VECTORS));
   __local uint pages[KEPT_PAGES], arrived[1];
-  __local float row_memory[GROUP_WARPS * WARP_FLOATS];  // sums of segments before, or outputs
-  __local float unit_memory[GROUP_WARPS * 4 * ROW_TILES];
+  __local float query_floats[GROUP_WARPS * 4 * ROW_TILES * QUERY_FLOATS];
   __local uint weight_memory[GROUP_WARPS * WEIGHT_WORDS];
 #if !LONE
   __local uint4 operands[2 * KEY_OPERANDS * 32];
-  __local float4 norm_memory[2 * KEY_BLOCK / 4];
-  __local float* norms = (__local float*)norm_memory;
+  __local float4 parameter_memory[BLOCK_PARAMETERS / 4];
+  __local float* parameters = (__local float*)parameter_memory;
 #endif
 #if ROW_TILES > 1
   __local uint2 query_memory[GROUP_WARPS * LEVEL_QUERIES * 32];
@@ -101,7 +113,7 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
 #else
   __local uint2* q = query_memory + warp * (LEVEL_QUERIES * 32);
 #endif
-  float query_units[ROW_TILES];
+  __local float* row_floats = query_floats + warp * (4 * ROW_TILES * QUERY_FLOATS);
   __global const float* queries[ROW_TILES];  // of the lane's columns
   MR_UNIT_EACH(n, ROW_TILES) {
     const uint row = 4 * n + g / 2, offset = warp * LEVEL_TOKENS + row / GROUP;
@@ -110,8 +122,7 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
                  (work.set * GROUP + row % GROUP) * HEAD_DIM;
     if (!exists) queries[n] = 0;
   }
-  mr_level_queries(q, query_units, unit_memory + warp * 4 * ROW_TILES, queries, scale,
-                   lane MR_QUAD_ARGUMENT);
+  mr_level_queries(q, row_floats, queries, scale, lane MR_QUAD_ARGUMENT);
   LevelsBefore before;
   before.a = row_memory + warp * WARP_FLOATS + lane;
   LevelSums sums;
@@ -135,16 +146,17 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     MR_GROUP_BARRIER();
     mr_level_values(values, &work, stage_before, block + RING - 1, item MR_RING_ARGUMENT);
 #else
-    const LevelBlock here = {block, operands, norms};
+    const LevelBlock here = {block, operands, parameters};
     // The block has arrived, and all have left the operands before.
     mr_await_block(stage, phase MR_RING_ARGUMENT);
     MR_GROUP_BARRIER();
-    mr_expand_block(operands, norms, block_keys, block_values, &work.source, block, warp, lane);
+    mr_expand_block(operands, parameters, block_keys, block_values, &work.source, block, warp,
+                    lane);
     MR_GROUP_BARRIER();
     mr_level_keys(keys, &work, stage, block + RING, item MR_RING_ARGUMENT);
     mr_level_values(values, &work, stage, block + RING, item MR_RING_ARGUMENT);
 #endif
-    if (sees) mr_level_scores(s, q, query_units, &here, lane MR_MMA_ARGUMENT);
+    if (sees) mr_level_scores(s, q, row_floats, &here, lane MR_MMA_ARGUMENT);
 #if LONE
     // The values have arrived, and all have left the keys.
     mr_await_values(stage, phase MR_RING_ARGUMENT);
@@ -152,11 +164,11 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
     mr_level_keys(keys, &work, stage, block + RING, item MR_RING_ARGUMENT);
 #endif
     if (sees) {
-      LevelWeights weights;
+      BlockFactors factors;
       mr_mask_levels(s, &own, block, g);
-      mr_level_weights(&weights, s, &sums, &here, &work.source,
-                       weight_memory + warp * WEIGHT_WORDS, lane MR_QUAD_ARGUMENT);
-      mr_add_levels(&sums, &weights, &here, lane MR_MMA_ARGUMENT);
+      mr_level_weights(s, &factors, &sums MR_QUAD_ARGUMENT);
+      mr_add_levels(&sums, s, &factors, &here, &work.source, weight_memory + warp * WEIGHT_WORDS,
+                    lane MR_QUAD_ARGUMENT MR_MMA_ARGUMENT);
     }
     stage_before = stage;
     stage = stage + 1 == RING ? 0 : stage + 1;
@@ -189,23 +201,15 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   const Outputs outputs = {out, codes, out_stride, code_stride};
   int writes = 1;
   if (unit->parts > 0) {
-    __global volatile uint* counter = counters + unit->counter * HEAD_SETS + work.set;
-    MR_PUBLISH();
-    MR_GROUP_BARRIER();
-    if (item == 0) arrived[0] = atomic_inc(counter);
-    MR_GROUP_BARRIER();
-    writes = arrived[0] + 1 == unit->parts;
-    if (writes) {
-      MR_PUBLISH();
-      const uint segments =
-          LONE ? unit->parts : work.source.last / SEGMENT_TOKENS - work.segment + 1;
-      mr_fold_tile(partials, unit, work.set, segments, sinks, &outputs, row_memory, item);
-      if (item == 0) *counter = 0;
-    }
+    const uint segments = LONE ? unit->parts : work.source.last / SEGMENT_TOKENS - work.segment + 1;
+    writes = mr_end_cut(partials, counters, unit, work.set, segments, sinks, &outputs, row_memory,
+                        arrived, item);
   } else {
     mr_put_level_outputs(&outputs, &own, &sums, sinks, row_memory, g);
   }
+#if VALUE_KIND == KV_ROTATED
   barrier(CLK_LOCAL_MEM_FENCE);  // all rows are there, before a branch, which PoCL needs
   if (writes) mr_turn_back(row_memory, unit, work.set, &outputs, item);
+#endif
 }
 #endif

@@ -6,7 +6,6 @@
 #include "attention/shape.cl"
 #include "attention/turn.cl"
 #include "attention/warp.cl"
-#include "attention/weights.cl"
 #include "common/halves.cl"
 #include "common/math.cl"
 #include "quantize/code_block.h"
@@ -92,106 +91,75 @@ MR_GROUP_INLINE __global float* mr_partial(__global float* partials,
   return partials + index * MATRIX_PARTIAL_FLOATS(HEAD_DIM);
 }
 
-// Folds the partial results of a tile's segments, and writes its outputs.
+// Folds the partial results of a tile's segments, and writes its outputs. So many vectors of a
+// work-item, and segments, are read at the same time: each takes as long as a read of memory.
+#define FOLD_VECTORS (GROUP_ITEMS < 128 ? 4 : 1)
+#define FOLD_SEGMENTS (GROUP_ITEMS < 128 ? 2 : 7)
 MR_GROUP_INLINE void mr_fold_tile(__global float* partials, const MatrixUnit* unit,
                                   uint set, uint segments, __global const float* sinks,
                                   const Outputs* outputs, __local float* turned, uint item) {
-  const uint rows = unit->tokens * GROUP;
-  for (uint i = item; i < rows * (HEAD_DIM / 4); i += GROUP_ITEMS) {
-    const uint row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
-    float4 total = (float4)(0.0f);
-    float top = -INFINITY, mass = 0.0f;
-    _Pragma("unroll 4") for (uint segment = 0; segment < segments; ++segment) {
-      __global const float* record = mr_partial(partials, unit, set, segment, row);
-      const float4 a = *(__global const float4*)(record + d);
-      const float2 m_and_l = *(__global const float2*)(record + HEAD_DIM);
-      const float2 factors = mr_factors(&top, m_and_l.x);
-      total = fma(total, (float4)(factors.x), a * (float4)(factors.y));
-      mass = mr_folded(mass, m_and_l.y, factors);
+  const uint rows = unit->tokens * GROUP, vectors = rows * (HEAD_DIM / 4);
+  for (uint first = item; first < vectors; first += FOLD_VECTORS * GROUP_ITEMS) {
+    float4 total[FOLD_VECTORS];
+    float top[FOLD_VECTORS], mass[FOLD_VECTORS];
+    MR_UNIT_EACH(v, FOLD_VECTORS) {
+      total[v] = (float4)(0.0f);
+      top[v] = -INFINITY;
+      mass[v] = 0.0f;
     }
-    const uint head = set * GROUP + row % GROUP;
-    const Output to =
-        mr_output_of(outputs, unit->token + row / GROUP, head, mr_inverse(top, mass, sinks, head));
-    mr_put_output(&to, turned + row * HEAD_DIM, d, total.x, total.y);
-    mr_put_output(&to, turned + row * HEAD_DIM, d + 2, total.z, total.w);
-  }
-}
-
-// Whether a lane's sums a[n], of the eight channels from 8 * at on, exist.
-#define MR_EXISTING(at) (!SHARED_ROWS || CHUNKS % GROUP_WARPS == 0 || (at) < 2 * CHUNKS)
-
-// Keeps row r of a lane, whose chunks begin with `first`, as a partial result.
-MR_GROUP_INLINE void mr_put_partial(__global float* record, const Sums* sums, uint r, uint first,
-                                    uint t) {
-  MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
-    const uint at = 2 * first + n;
-    if (MR_EXISTING(at)) {
-      const float* pair = &sums->a[n][2 * r];
-      *(__global float2*)(record + 8 * at + 2 * t) = (float2)(pair[0], pair[1]);
-    }
-  }
-  if (first == 0 && t == 0) {
-    *(__global float2*)(record + HEAD_DIM) = (float2)(sums->m[r], sums->l[2 * r]);
-  }
-}
-
-MR_GROUP_INLINE void mr_put_partials(__global float* partials, const MatrixUnit* unit,
-                                     const Rows* own, const Sums* sums, uint set, uint segment,
-                                     uint first, uint t) {
-  MR_EACH(r, 2) {
-    if (own->exists[r]) {
-      mr_put_partial(mr_partial(partials, unit, set, segment, own->row[r]), sums, r, first, t);
-    }
-  }
-}
-
-// Writes the outputs of a lane's rows.
-MR_GROUP_INLINE void mr_put_outputs(const Outputs* outputs, const Rows* own, const Sums* sums,
-                                    __global const float* sinks, __local float* turned,
-                                    uint first, uint t) {
-  MR_EACH(r, 2) {
-    if (own->exists[r]) {
-      const Output to = mr_output_of(outputs, own->token[r], own->head[r],
-                                     mr_inverse(sums->m[r], sums->l[2 * r], sinks, own->head[r]));
-      MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
-        const uint at = 2 * first + n;
-        if (MR_EXISTING(at)) {
-          mr_put_output(&to, turned + own->row[r] * HEAD_DIM, 8 * at + 2 * t, sums->a[n][2 * r],
-                        sums->a[n][2 * r + 1]);
+    for (uint begin = 0; begin < segments; begin += FOLD_SEGMENTS) {
+      float4 a[FOLD_SEGMENTS][FOLD_VECTORS];
+      float2 m_and_l[FOLD_SEGMENTS][FOLD_VECTORS];
+      MR_UNIT_EACH(j, FOLD_SEGMENTS) {
+        MR_UNIT_EACH(v, FOLD_VECTORS) {
+          const uint i = first + v * GROUP_ITEMS;
+          a[j][v] = (float4)(0.0f);
+          m_and_l[j][v] = (float2)(-INFINITY, 0.0f);  // which changes no result
+          if (begin + j < segments && i < vectors) {
+            __global const float* record =
+                mr_partial(partials, unit, set, begin + j, i / (HEAD_DIM / 4));
+            a[j][v] = *(__global const float4*)(record + i % (HEAD_DIM / 4) * 4);
+            m_and_l[j][v] = *(__global const float2*)(record + HEAD_DIM);
+          }
+        }
+      }
+      MR_UNIT_EACH(j, FOLD_SEGMENTS) {
+        MR_UNIT_EACH(v, FOLD_VECTORS) {
+          const float2 factors = mr_factors(&top[v], m_and_l[j][v].x);
+          total[v] = fma(total[v], (float4)(factors.x), a[j][v] * (float4)(factors.y));
+          mass[v] = mr_folded(mass[v], m_and_l[j][v].y, factors);
         }
       }
     }
-  }
-}
-
-// The result of the segments before: the sums in local memory, 32 floats apart.
-typedef struct {
-  __local float* a;
-  float l[2], m[2];
-} Before;
-
-MR_GROUP_INLINE void mr_keep(Before* before, const Sums* sums) {
-  MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
-    MR_EACH(i, 4) before->a[(n * 4 + i) * 32] = sums->a[n][i];
-  }
-  MR_EACH(r, 2) {
-    before->l[r] = sums->l[2 * r];
-    before->m[r] = sums->m[r];
-  }
-}
-MR_GROUP_INLINE void mr_fold_before(const Before* before, Sums* sums) {
-  MR_EACH(r, 2) {
-    float top = before->m[r];
-    const float2 factors = mr_factors(&top, sums->m[r]);
-    sums->m[r] = top;
-    sums->l[2 * r] = mr_folded(before->l[r], sums->l[2 * r], factors);
-    MR_UNIT_EACH(n, 2 * OWN_CHUNKS) {
-      MR_EACH(i, 2) {
-        const float total = before->a[(n * 4 + 2 * r + i) * 32];
-        sums->a[n][2 * r + i] = mr_folded(total, sums->a[n][2 * r + i], factors);
+    MR_UNIT_EACH(v, FOLD_VECTORS) {
+      const uint i = first + v * GROUP_ITEMS, row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
+      if (i < vectors) {
+        const uint head = set * GROUP + row % GROUP;
+        const Output to = mr_output_of(outputs, unit->token + row / GROUP, head,
+                                       mr_inverse(top[v], mass[v], sinks, head));
+        mr_put_output(&to, turned + row * HEAD_DIM, d, total[v].x, total[v].y);
+        mr_put_output(&to, turned + row * HEAD_DIM, d + 2, total[v].z, total[v].w);
       }
     }
   }
+}
+
+// Of a tile that is cut, counts a unit whose partial results are written, and returns whether it is
+// the last one, which folds all.
+MR_GROUP_INLINE int mr_end_cut(__global float* partials, volatile __global uint* counters,
+                               const MatrixUnit* unit, uint set, uint segments,
+                               __global const float* sinks, const Outputs* outputs,
+                               __local float* turned, __local uint* arrived, uint item) {
+  volatile __global uint* counter = counters + unit->counter * HEAD_SETS + set;
+  MR_PUBLISH();
+  MR_GROUP_BARRIER();
+  if (item == 0) arrived[0] = atomic_inc(counter);
+  MR_GROUP_BARRIER();
+  if (arrived[0] + 1 != unit->parts) return 0;
+  MR_PUBLISH();
+  mr_fold_tile(partials, unit, set, segments, sinks, outputs, turned, item);
+  if (item == 0) *counter = 0;
+  return 1;
 }
 
 #if VALUE_KIND == KV_ROTATED

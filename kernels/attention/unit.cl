@@ -2,9 +2,10 @@
 // The unit that a group of attention on the matrix unit (nvidia.cl) works on, and its ring of
 // blocks.
 #include "attention/blocks.cl"
+#include "attention/code_copies.cl"
+#include "attention/half_blocks.cl"
 #include "attention/shape.cl"
 #include "attention/warp.cl"
-#include "attention/weights.cl"
 #include "common/prelude.cl"
 #include "kv/layout.cl"
 #include "matmul/mma.cl"

@@ -2,17 +2,14 @@
 // The rows of a warp of attention on the matrix unit (nvidia.cl, which has the contract): their
 // queries, what they see, and the weights of a block's keys.
 #include "attention/blocks.cl"
-#include "attention/code_blocks.cl"
 #include "attention/half_blocks.cl"
 #include "attention/shape.cl"
-#include "attention/turn.cl"
 #include "attention/warp.cl"
 #include "common/halves.cl"
 #include "common/prelude.cl"
 #include "matmul/mma.cl"
 #include "step/table.cl"
 
-#define WARP_TOKENS (MATRIX_ROWS / GROUP)
 #define WARP_HEADS (WARP_TOKENS * GROUP)  // rows of a warp that exist
 
 // The rows of a lane, g and g + 8 of the warp's: their tokens, and what they see.
@@ -45,83 +42,38 @@ static inline void mr_rows_of(Rows* own, const MatrixUnit* unit, uint set, uint 
   own->any_to = last;
 }
 
-// A lane's two queries: where their channels begin, if they exist. Those that are rotated stand in
-// local memory, times scale.
-#if KEY_KIND == KV_ROTATED
-#define QUERY_MEMORY __local
-#else
-#define QUERY_MEMORY __global
-#endif
-typedef struct {
-  QUERY_MEMORY const float* at[2];
-  int exists[2];
-} Query;
-
-MR_GROUP_INLINE QUERY_MEMORY const float* mr_query_at(__local const float* turned,
-                                                      __global const float* qkv, const Rows* own,
-                                                      uint r, uint qkv_stride) {
-#if KEY_KIND == KV_ROTATED
-  return turned + own->row[r] * HEAD_DIM;
-#else
-  return qkv + (size_t)own->token[r] * qkv_stride + own->head[r] * HEAD_DIM;
-#endif
-}
-
-#if KEY_KIND == KV_ROTATED
-// Rotates the queries of a tile, times scale.
-MR_GROUP_INLINE void mr_turn_queries(__local float* turned, __global const float* qkv,
-                                     const MatrixUnit* unit, uint set, uint qkv_stride,
-                                     float scale, uint item) {
-  const uint rows = unit->tokens * GROUP;
-  for (uint i = item; i < rows * HEAD_DIM; i += GROUP_ITEMS) {
-    const uint row = i / HEAD_DIM, d = i % HEAD_DIM, token = unit->token + row / GROUP;
-    const uint head = set * GROUP + row % GROUP;
-    const float x = qkv[(size_t)token * qkv_stride + head * HEAD_DIM + d] * scale;
-    turned[i] = mr_flipped(x, mr_signs_key, d);
-  }
-  mr_turn_rows(turned, rows, item, GROUP_ITEMS);
-}
-#endif
-
-// The channels of chunk c as operand a.
-MR_GROUP_INLINE void mr_load_query(uint* words, const Query* query, uint c, uint t, float scale) {
-#if KEY_KIND == KV_ROTATED
-  scale = 1.0f / HEAD_DIM;
-#endif
+// The channels of chunk c of a lane's two queries, where they exist, as operand a.
+MR_GROUP_INLINE void mr_load_query(uint* words, __global const float* const* queries,
+                                   const Rows* own, uint c, uint t, float scale) {
   MR_EACH(i, 4) {
     const uint d = 16 * c + KEY_CHANNEL(t, i / 2, 0), next = 16 * c + KEY_CHANNEL(t, i / 2, 1);
     words[i] = 0;
-    if (query->exists[i % 2]) {
-      words[i] = mr_halves(query->at[i % 2][d] * scale, query->at[i % 2][next] * scale);
+    if (own->exists[i % 2]) {
+      words[i] = mr_halves(queries[i % 2][d] * scale, queries[i % 2][next] * scale);
     }
   }
 }
 
 // All of a lane's part of its warp's queries; warps that share them load some each.
-MR_GROUP_INLINE void mr_load_queries(Queries q, __local const float* turned,
-                                     __global const float* qkv, const Rows* own, uint qkv_stride,
-                                     float scale, uint warp, uint lane) {
-  Query query;
+MR_GROUP_INLINE void mr_load_queries(Queries q, __global const float* qkv, const Rows* own,
+                                     uint qkv_stride, float scale, uint warp, uint lane) {
+  __global const float* queries[2];
   MR_EACH(r, 2) {
-    query.exists[r] = own->exists[r];
-    query.at[r] = mr_query_at(turned, qkv, own, r, qkv_stride);
+    queries[r] = qkv + (size_t)own->token[r] * qkv_stride + own->head[r] * HEAD_DIM;
   }
 #if LOCAL_QUERIES
   for (uint c = SHARED_ROWS ? warp : 0; c < CHUNKS; c += SHARED_ROWS ? GROUP_WARPS : 1) {
     uint words[4];
-    mr_load_query(words, &query, c, lane % 4, scale);
+    mr_load_query(words, queries, own, c, lane % 4, scale);
     q[c * 32 + lane] = (uint4)(words[0], words[1], words[2], words[3]);
   }
 #else
-  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], &query, c, lane % 4, scale);
+  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], queries, own, c, lane % 4, scale);
 #endif
 }
 
 MR_GROUP_INLINE void mr_clear(Sums* sums) {
   MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 4) sums->a[n][i] = 0.0f;
-#if BIAS_SETS > 0
-  MR_UNIT_EACH(n, BIAS_SETS) MR_EACH(i, 4) sums->b[n][i] = 0.0f;
-#endif
   MR_EACH(i, 4) sums->l[i] = 0.0f;
   MR_EACH(r, 2) sums->m[r] = -INFINITY;
 }
@@ -160,9 +112,6 @@ MR_GROUP_INLINE void mr_weights(uint w[BLOCK_PAGES][4], float s[KEY_TILES][4], S
       MR_EACH(i, 2) s[n][2 * r + i] = mr_power(s[n][2 * r + i] - from);
     }
     MR_UNIT_EACH(n, 2 * OWN_CHUNKS) MR_EACH(i, 2) sums->a[n][2 * r + i] *= f;
-#if BIAS_SETS > 0
-    MR_UNIT_EACH(n, BIAS_SETS) MR_EACH(i, 2) sums->b[n][2 * r + i] *= f;
-#endif
     MR_EACH(i, 2) sums->l[2 * r + i] *= f;
     MR_UNIT_EACH(page, BLOCK_PAGES) {
       MR_EACH(second, 2) {

@@ -25,10 +25,9 @@
 #define MATRIX_CODES(block, head_dim, bits, parameters) \
   ((block) / 16 * ((head_dim) * (bits) / 8 + 2 * (parameters)))
 // Of a warp with rows of its own the sums of the segments before, and the queries that registers do
-// not hold; of warps that share rows the queries, the scores of a block, and rows to rotate.
+// not hold; of warps that share rows the queries and the scores of a block.
 #define MATRIX_QUERY_VECTORS(head_dim) ((head_dim) > 128 ? 2 * (head_dim) : 0)
 #define MATRIX_OWN_VECTORS(head_dim) (MATRIX_QUERY_VECTORS(head_dim) + 4 * (head_dim))
-#define MATRIX_SHARED_VECTORS(head_dim, rotated) \
-  (2 * (head_dim) + 4 * MATRIX_BLOCK + ((rotated) ? 4 * (head_dim) : 0))
+#define MATRIX_SHARED_VECTORS(head_dim) (2 * (head_dim) + 4 * MATRIX_BLOCK)
 // The floats of a row's result in one segment: its sums, m, l, and two that are not used.
 #define MATRIX_PARTIAL_FLOATS(head_dim) ((head_dim) + 4)

@@ -13,7 +13,7 @@
 // Pairs of a and b that stand for each other may be any.
 //
 // mr_mma_bytes(sums, a, b): the same of signed bytes, 32 for 16 halves, in integers; a word holds
-// four bytes for a pair.
+// four bytes for a pair. mr_mma_codes(sums, a, b): bytes of a have no sign.
 //
 // mr_load_columns(tile, lane): the words of b for two instructions, 32 halves of each of 8 columns:
 // two words for the first 16 halves, two for the others. Vector m of column c, of four, stands in
@@ -28,6 +28,9 @@
 //
 // mr_load_unit_columns(tile, m, lane): the words of b of vectors m .. m + 3 of eight columns, for
 // two instructions; vector m of column c stands at tile[c * 8 + (m ^ c)].
+//
+// mr_load_pair(pair): two words of local memory, in registers that follow each other, as operand a
+// has them. Loads of more, as compilers join them, would have to be sorted.
 //
 // mr_copy16(to, from): begins to copy four words from global to local memory.
 // mr_copy16_if(exists, to, from) writes zeros, and reads nothing, where nothing exists.
@@ -71,6 +74,21 @@ static inline void mr_mma_bytes(int* sums, const uint* a, const uint* b) {
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+static inline void mr_mma_codes(int* sums, const uint* a, const uint* b) {
+  __asm__(
+      "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+MR_GROUP_INLINE uint2 mr_load_pair(__local const uint2* pair) {
+  uint2 words;
+  __asm__ volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(words.x), "=r"(words.y)
+                   : "r"((uint)(size_t)pair)
+                   : "memory");
+  return words;
 }
 MR_GROUP_INLINE uint4 mr_load_words(__local const uint4* row) {
   uint4 words;
@@ -137,6 +155,11 @@ MR_GROUP_INLINE int mr_dot_bytes(__local const uint* a, __local const uint* b) {
   return products.x + products.y + products.z + products.w;
 }
 
+MR_GROUP_INLINE int mr_dot_codes(__local const uint* a, __local const uint* b) {
+  const int4 products = convert_int4(as_uchar4(*a)) * convert_int4(as_char4(*b));
+  return products.x + products.y + products.z + products.w;
+}
+
 #define MR_MMA_EMULATED(NAME, T, DOT)                                                       \
   MR_GROUP_INLINE void NAME(T* sums, const uint* a, const uint* b, __local uint* mma_memory) { \
     const uint lane = (uint)get_local_id(0), g = lane / 4, t = lane % 4;                    \
@@ -156,9 +179,12 @@ MR_GROUP_INLINE int mr_dot_bytes(__local const uint* a, __local const uint* b) {
   }
 MR_MMA_EMULATED(mr_halves_emulated, float, mr_dot_halves)
 MR_MMA_EMULATED(mr_bytes_emulated, int, mr_dot_bytes)
+MR_MMA_EMULATED(mr_codes_emulated, int, mr_dot_codes)
 #define mr_mma_halves(sums, a, b) mr_halves_emulated(sums, a, b, mma_memory)
 #define mr_mma_bytes(sums, a, b) mr_bytes_emulated(sums, a, b, mma_memory)
+#define mr_mma_codes(sums, a, b) mr_codes_emulated(sums, a, b, mma_memory)
 
+#define mr_load_pair(pair) (*(pair))
 MR_GROUP_INLINE uint4 mr_load_columns(__local const uint4* tile, uint lane) {
   const uint g = lane / 4, t = lane % 4;
   uint words[4];

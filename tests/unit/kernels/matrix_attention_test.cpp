@@ -72,7 +72,7 @@ Shape shape_of(const PackedCase& c) {
 
 class MatrixPackedAttention : public ::testing::TestWithParam<PackedCase> {};
 
-// Their definition is that of integers, whose levels the unit multiplies as halves.
+// Their definition is that of integers.
 TEST_P(MatrixPackedAttention, IsCloseToItsDefinition) {
   const Shape shape = shape_of(GetParam());
   const Problem problem = random_problem(shape, mixed, 1);

@@ -122,12 +122,21 @@ TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
   }
 }
 
-// Levels are bytes of the integer instruction, for a warp alone and for four that share blocks.
-TEST(NvidiaSource, AttentionInLevelsCompilesToIntegerInstructions) {
+// Codes are bytes of the integer instruction, with a sign or, of 8 bits, without, for a warp alone
+// and for four that share blocks.
+TEST(NvidiaSource, AttentionOverCodesCompilesToIntegerInstructions) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
-  for (const char* policy : {"k4v3", "r3/r4", "r2/r2"}) {
+  constexpr const char* bytes = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32";
+  constexpr const char* codes = "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32";
+  struct Case {
+    std::string_view policy;
+    const char *keys, *values;
+  };
+  for (const auto& [policy, keys, values] :
+       {Case{"k4v3", bytes, bytes}, Case{"q8", codes, codes}, Case{"k8v4", codes, bytes},
+        Case{"r3/r4", bytes, bytes}, Case{"q2g32/q4g128", bytes, bytes}}) {
     for (const std::uint64_t warps : {1u, 4u}) {
-      const bool bulk = std::string_view(policy) == "k4v3";
+      const bool bulk = policy == "k4v3" || policy == "q8";
       SCOPED_TRACE(std::string(policy) + ", " + std::to_string(warps) + " warps");
       ProgramSpec spec{.name = "attention",
                        .sources = {"attention/nvidia_levels.cl"},
@@ -148,7 +157,7 @@ TEST(NvidiaSource, AttentionInLevelsCompilesToIntegerInstructions) {
       add_kv_defines(spec, testing::must(parse_kv_policy(policy)).codecs, 128, MathMode::fast);
       const std::string text = compile(spec, bulk ? "sm_90" : "sm_80", "attention");
       for (const char* instruction :
-           {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", "prmt.b32", "ex2.approx.ftz.f32",
+           {keys, values, "prmt.b32", "ex2.approx.ftz.f32",
             bulk ? "cp.async.bulk.shared::cluster.global" : "cp.async.cg.shared.global"}) {
         EXPECT_NE(text.find(instruction), text.npos) << instruction << text.substr(0, 2000);
       }

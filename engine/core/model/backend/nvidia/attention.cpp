@@ -16,10 +16,8 @@ constexpr std::uint32_t vector_bytes = 16;
 // Groups of wide tiles that a multiprocessor computes at the same time, by their registers.
 constexpr std::uint32_t groups_at_once = 2;
 constexpr std::uint32_t most_warps = 4;
-// Units of narrow tiles for each multiprocessor, from which on a warp computes one alone.
-constexpr std::uint32_t lone_units = 8;
 constexpr std::uint32_t bulk_capability = 90;  // from which on pages arrive by few instructions
-constexpr std::uint32_t sharing_warps = 4;     // of narrow tiles, which have the same rows
+constexpr std::uint32_t sharing_warps = 4;  // of narrow tiles of halves, which have the same rows
 
 // Query heads that share the rows of a warp, of those of a KV head.
 std::uint32_t heads_of_set(const AttentionKind& kind) {
@@ -33,7 +31,7 @@ std::uint32_t heads_of_set(const AttentionKind& kind) {
 // ring.
 constexpr std::uint32_t page_bytes = 1024;  // for numbers of pages, and what the driver takes
 std::uint32_t narrow_bytes(const AttentionKind& kind) {
-  return MATRIX_SHARED_VECTORS(kind.head_dim, true) * vector_bytes + page_bytes;
+  return MATRIX_SHARED_VECTORS(kind.head_dim) * vector_bytes + page_bytes;
 }
 std::uint32_t wide_bytes(const AttentionKind& kind, std::uint32_t warps) {
   return warps * MATRIX_OWN_VECTORS(kind.head_dim) * vector_bytes + page_bytes;
@@ -41,9 +39,9 @@ std::uint32_t wide_bytes(const AttentionKind& kind, std::uint32_t warps) {
 bool is_packed(const KvCodecs& codecs) {
   return codecs.key.packed() || codecs.value.packed();
 }
-// Whether both sides are levels, which kernels/attention/nvidia_levels.cl multiplies as integers.
+// Whether both sides are codes, which kernels/attention/nvidia_levels.cl multiplies as integers.
 bool in_levels(const KvCodecs& codecs) {
-  return codecs.key.kind == CodecKind::rotated && codecs.value.kind == CodecKind::rotated;
+  return codecs.key.packed() && codecs.value.packed();
 }
 
 // Of the keys and values of a block.
@@ -60,12 +58,11 @@ std::uint32_t block_bytes(const KvCodecs& codecs, std::uint32_t head_dim) {
 }
 // The blocks of a ring: as many as hide the time of a load, as far as groups that share a
 // multiprocessor leave memory.
-std::uint32_t ring_blocks(const KvCodecs& codecs, std::uint32_t head_dim, bool shared_rows,
-                          std::uint32_t warps) {
+std::uint32_t ring_blocks(const KvCodecs& codecs, std::uint32_t head_dim, bool shared_rows) {
   constexpr std::uint32_t kib = 1024, least = 2;
   // More warps at the same time hide more: on an H200, 64 rows of 7,000 take 178 us, 202 with two.
   if (in_levels(codecs)) return 1;
-  const std::uint32_t bytes = (shared_rows ? 50 : warps == 1 ? 14 : 34) * kib;
+  const std::uint32_t bytes = (shared_rows ? 50 : 34) * kib;
   const std::uint32_t most = shared_rows ? 7 : 4;
   return std::clamp(bytes / block_bytes(codecs, head_dim), least, most);
 }
@@ -74,7 +71,7 @@ bool is_half(const KvCodec& codec) {
   constexpr std::uint32_t half_bits = 16;
   return !codec.packed() && codec.bits == half_bits;
 }
-// Whether codes become halves in registers (kernels/attention/operand.cl).
+// Whether codes are operands, as bytes (kernels/attention/levels.cl).
 bool has_operands(const KvCodec& codec) {
   switch (codec.kind) {
     case CodecKind::plain:
@@ -89,7 +86,8 @@ bool has_operands(const KvCodec& codec) {
 
 }  // namespace
 
-// Whether kernels/attention/nvidia.cl computes a kind at all.
+// Whether kernels/attention/nvidia.cl computes a kind at all. Where halves have the local memory,
+// so have codes: at most 96 KiB for heads of 128 channels, 182 for heads of 256, with four warps.
 bool NvidiaBackend::has_matrix_attention(const AttentionKind& kind) const {
   constexpr std::uint32_t widest_head = 256;
   const std::uint32_t limit = local_limit(target().device->info().compute_capability);
@@ -140,7 +138,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std
   if (in_levels(codecs)) {
     add("BULK_COPIES", target().device->info().compute_capability >= bulk_capability ? 1 : 0);
   }
-  add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows, warps));
+  add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows));
   add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
   if (codecs.key.packed()) {
@@ -164,10 +162,6 @@ Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t ki
   Kernel& wide = wide_attention_[{codecs, kind}];
   if (!wide && warps > 1) {
     MILLRACE_ASSIGN(wide, build_matrix_attention(codecs, kind, warps, false));
-  }
-  Kernel& lone = lone_attention_[{codecs, kind}];
-  if (!lone && codecs.key.packed() && !in_levels(codecs)) {
-    MILLRACE_ASSIGN(lone, build_matrix_attention(codecs, kind, 1, false));
   }
   return {};
 }
@@ -216,19 +210,10 @@ Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation&
   const AttentionOutput to{made.rows ? out.rows : no_buffer, made.codes ? out.codes : no_buffer};
   Kernel& wide = wide_attention_.at({kv.codecs, kv.kind});
   const UnitGroups wide_groups{.warps = limits_[cut].warps};
-  if (in_levels(kv.codecs)) {
-    const UnitGroups groups{.warps = 1, .tokens = items.single_tokens};
-    MILLRACE_TRY(attend_units(attention_kernel(kv), groups, call, to, items.single_units));
-  } else {
-    // Warps that share rows each make all weights, which for packed codes costs more than it hides
-    // where units are many.
-    const bool lone =
-        kv.codecs.key.packed() && items.single_units.count * limits_[cut].head_sets >=
-                                      lone_units * target().device->info().compute_units;
-    Kernel& narrow = lone ? lone_attention_.at({kv.codecs, kv.kind}) : attention_kernel(kv);
-    const UnitGroups groups{.warps = lone ? 1 : sharing_warps};
-    MILLRACE_TRY(attend_units(narrow, groups, call, to, items.single_units));
-  }
+  const UnitGroups narrow_groups = in_levels(kv.codecs)
+                                       ? UnitGroups{.warps = 1, .tokens = items.single_tokens}
+                                       : UnitGroups{.warps = sharing_warps};
+  MILLRACE_TRY(attend_units(attention_kernel(kv), narrow_groups, call, to, items.single_units));
   MILLRACE_TRY(attend_units(wide, wide_groups, call, to, items.multi_units));
   return made;
 }
@@ -249,7 +234,7 @@ Result<Kernel> NvidiaBackend::build_store(const KvCodecs& codecs, std::uint32_t 
   store.defines.push_back(define("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0));
   if (!halves) {
     add_kv_defines(store, codecs, target().kinds[kind].head_dim, MathMode::exact);
-    const bool turns = in_levels(codecs) && on_matrix_unit(codecs, kind);
+    const bool turns = codecs.key.kind == CodecKind::rotated && on_matrix_unit(codecs, kind);
     store.defines.push_back(define("TURN_QUERIES", turns ? 1 : 0));
   }
   MILLRACE_ASSIGN(const Program built, target().device->build(store));

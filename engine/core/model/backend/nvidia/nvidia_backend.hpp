@@ -119,8 +119,7 @@ class NvidiaBackend final : public GenericBackend {
   Kernel norm_;
   std::vector<MatrixLimits> limits_;
   MatrixPlanner planner_;
-  std::map<std::pair<KvCodecs, std::uint32_t>, Kernel> wide_attention_,
-      lone_attention_;  // by codecs and kind
+  std::map<std::pair<KvCodecs, std::uint32_t>, Kernel> wide_attention_;  // by codecs and kind
   // Results of segments, and counters, of tiles that are cut. Launches run in order, so all layers
   // use the same; the driver keeps an old buffer until its commands are done.
   Buffer partials_, attention_counters_;
