@@ -201,7 +201,7 @@ MR_GROUP_INLINE void mr_scale_weights(LevelWeights* to, float w[ROW_TILES][4 * H
       uint size = 0;
       MR_EACH(i, 4 * HALVES) {
         scaled[i] = w[n][i] * scales[i];
-        size = max(size, mr_size_of(scaled[i]));
+        size = max(size, as_uint(scaled[i]));  // no scale and no norm is negative
       }
       MR_UNIT_EACH(i, 3) size = max(size, mr_other(size, 4 << i));
       float inverse;

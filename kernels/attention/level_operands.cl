@@ -17,7 +17,11 @@
 
 #if LEVELS
 #define LONE (GROUP_WARPS == 1)
-#define LEVEL_TOKENS (LONE ? 1 : WARP_TOKENS)  // of a warp
+// Warps that share the rows of one of nvidia.cl.
+#ifndef WARP_PARTS
+#define WARP_PARTS 1
+#endif
+#define LEVEL_TOKENS (LONE ? 1 : WARP_TOKENS / WARP_PARTS)  // of a warp
 #define LEVEL_ROWS (LEVEL_TOKENS * GROUP)
 #define ROW_TILES ((LEVEL_ROWS + 3) / 4)
 #define HALVES (KEY_BLOCK / 32)

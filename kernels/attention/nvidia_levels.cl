@@ -33,9 +33,9 @@
 // rows may have some.
 // Limit: memory in decoding; in prompts instructions.
 //
-// Defines besides those of generic.cl: LEVELS, which is 1; RING, at most 3; GROUP_WARPS; HEAD_SETS
-// (heads.cl), so that GROUP is at most 16; BULK_COPIES (level_copies.cl). HEAD_DIM is a multiple of
-// 32, at most 256.
+// Defines besides those of generic.cl: LEVELS, which is 1; RING, at most 3; GROUP_WARPS; WARP_PARTS
+// (level_operands.cl); HEAD_SETS (heads.cl), so that GROUP is at most 16; BULK_COPIES
+// (level_copies.cl). HEAD_DIM is a multiple of 32, at most 256.
 #include "attention/blocks.cl"
 #include "attention/level_blocks.cl"
 #include "attention/level_copies.cl"
@@ -53,11 +53,9 @@
 
 #if LEVELS
 #define WARP_FLOATS (4 * ROW_TILES * HEAD_DIM)
-// A warp alone has left its ring before it writes rows.
 #define ROW_VECTORS (GROUP_WARPS * WARP_FLOATS / 4)
-#define RING_VECTORS (RING * (KEY_BLOCK_VECTORS + VALUE_BLOCK_VECTORS))
-#define MEMORY_VECTORS \
-  (!LONE ? RING_VECTORS + ROW_VECTORS : RING_VECTORS > ROW_VECTORS ? RING_VECTORS : ROW_VECTORS)
+// A warp alone has left its keys before it writes rows.
+#define ROWS_IN_KEYS (LONE && ROW_VECTORS <= RING * KEY_BLOCK_VECTORS)
 
 // Where the results of a narrow unit's token begin, and what counts its segments that are done: as
 // those of a tile of this token alone.
@@ -78,10 +76,14 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   MR_MMA_MEMORY
   MR_QUAD_MEMORY
   MR_RING_MEMORY
-  __local uint4 __attribute__((aligned(128))) memory[MEMORY_VECTORS];
-  __local uint4 *keys = memory, *values = memory + RING * KEY_BLOCK_VECTORS;
-  // Sums of segments before, or outputs.
-  __local float* row_memory = (__local float*)(memory + (LONE ? 0 : RING_VECTORS));
+  __local uint4 keys[RING * KEY_BLOCK_VECTORS];
+  __local uint4 values[RING * VALUE_BLOCK_VECTORS];
+#if ROWS_IN_KEYS
+  __local float* row_memory = (__local float*)keys;  // outputs
+#else
+  __local float4 row_vectors[ROW_VECTORS];  // sums of segments before, or outputs
+  __local float* row_memory = (__local float*)row_vectors;
+#endif
   __local uint pages[KEPT_PAGES], arrived[1];
   __local float query_floats[GROUP_WARPS * 4 * ROW_TILES * QUERY_FLOATS];
   __local uint weight_memory[GROUP_WARPS * WEIGHT_WORDS];

@@ -92,9 +92,10 @@ MR_GROUP_INLINE __global float* mr_partial(__global float* partials,
 }
 
 // Folds the partial results of a tile's segments, and writes its outputs. So many vectors of a
-// work-item, and segments, are read at the same time: each takes as long as a read of memory.
-#define FOLD_VECTORS (GROUP_ITEMS < 128 ? 4 : 1)
-#define FOLD_SEGMENTS (GROUP_ITEMS < 128 ? 2 : 7)
+// work-item, and segments, are read at the same time, because each read takes as long. More take
+// registers, which limit how many warps of short codes share a multiprocessor.
+#define FOLD_VECTORS (GROUP_ITEMS < 128 && KEY_BITS == 8 ? 4 : 1)
+#define FOLD_SEGMENTS (FOLD_VECTORS > 1 ? 2 : 7)
 MR_GROUP_INLINE void mr_fold_tile(__global float* partials, const MatrixUnit* unit,
                                   uint set, uint segments, __global const float* sinks,
                                   const Outputs* outputs, __local float* turned, uint item) {

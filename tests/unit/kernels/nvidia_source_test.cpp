@@ -123,7 +123,7 @@ TEST(NvidiaSource, AttentionCompilesToMatrixInstructions) {
 }
 
 // Codes are bytes of the integer instruction, with a sign or, of 8 bits, without, for a warp alone
-// and for four that share blocks.
+// and for eight that share blocks.
 TEST(NvidiaSource, AttentionOverCodesCompilesToIntegerInstructions) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
   constexpr const char* bytes = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32";
@@ -135,7 +135,7 @@ TEST(NvidiaSource, AttentionOverCodesCompilesToIntegerInstructions) {
   for (const auto& [policy, keys, values] :
        {Case{"k4v3", bytes, bytes}, Case{"q8", codes, codes}, Case{"k8v4", codes, bytes},
         Case{"r3/r4", bytes, bytes}, Case{"q2g32/q4g128", bytes, bytes}}) {
-    for (const std::uint64_t warps : {1u, 4u}) {
+    for (const std::uint64_t warps : {1u, 8u}) {
       const bool bulk = policy == "k4v3" || policy == "q8";
       SCOPED_TRACE(std::string(policy) + ", " + std::to_string(warps) + " warps");
       ProgramSpec spec{.name = "attention",
@@ -148,6 +148,7 @@ TEST(NvidiaSource, AttentionOverCodesCompilesToIntegerInstructions) {
                                                               {"HEAD_SETS", 8},
                                                               {"GROUP_WARPS", warps},
                                                               {"LEVELS", 1},
+                                                              {"WARP_PARTS", warps > 1 ? 2 : 1},
                                                               {"BULK_COPIES", bulk ? 1 : 0},
                                                               {"RING", 1},
                                                               {"MATRIX_UNIT", 1},

@@ -103,6 +103,7 @@ class NvidiaBackend final : public GenericBackend {
   bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
   bool stores_halves(const KvCodecs& codecs, std::uint32_t kind) const;
   std::vector<MatrixLimits> matrix_limits() const;
+  std::uint32_t wide_warps(const KvCodecs& codecs, std::uint32_t kind) const;
   Result<Kernel> build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
                                         std::uint32_t warps, bool shared_rows);
   Status reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
