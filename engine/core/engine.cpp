@@ -13,6 +13,7 @@
 #include "engine/core/engine_choices.hpp"
 #include "engine/core/engine_devices.hpp"
 #include "engine/core/families/read_spec.hpp"
+#include "engine/core/host_model.hpp"
 #include "engine/core/hub/open_model.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/kv_cache.hpp"
@@ -22,8 +23,6 @@
 #include "engine/core/model/model.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/request/engine_loop.hpp"
-#include "engine/core/request/markers.hpp"
-#include "engine/core/request/suggested_sampling.hpp"
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/template/chat_template.hpp"
 #include "engine/core/tokenizer/tokenizer.hpp"
@@ -37,25 +36,6 @@ namespace {
 // Rows of the logits buffer. Prompts that ask for logprobs are computed in steps of at most so many
 // positions; more rows would only cost memory.
 constexpr std::uint32_t most_outputs = 128;
-
-// What the host keeps of a model file, which is closed after loading.
-struct HostModel {
-  Tokenizer tokenizer;
-  Result<ChatTemplate> chat_template;
-  std::vector<Marker> markers;
-  Result<SuggestedSampling> suggested_sampling;
-};
-
-Result<HostModel> load_host(const Metadata& metadata) {
-  MILLRACE_ASSIGN(Tokenizer tokenizer, Tokenizer::load(metadata));
-  const auto source = metadata.find<std::string_view>("tokenizer.chat_template");
-  const std::string_view text = source ? source->value_or("") : "";
-  auto chat_template =
-      source ? ChatTemplate::parse(text) : Result<ChatTemplate>(fail(source.error()));
-  auto markers = known_markers(tokenizer, text);
-  return HostModel{std::move(tokenizer), std::move(chat_template), std::move(markers),
-                   suggested_sampling(metadata)};
-}
 
 // The memory of the KV cache before the model is loaded, to choose a policy by: as if weights took
 // as much as their file.
@@ -179,15 +159,11 @@ class ModelEngine final : public Engine {
     info_.kv_pool_tokens = pools_.most_positions();
     info_.state_bytes = m.state_bytes;
 
-    RequestContext context;
-    context.tokenizer = &host_.tokenizer;
-    context.chat_template = &host_.chat_template;
+    RequestContext context = host_.context();
     context.pools = &pools_;
     context.context_tokens = m.context_tokens;
-    context.vocabulary = info_.vocabulary;
     context.kv_names = profile.kv_policies;
     context.fingerprint = profile.facts.fingerprint;
-    context.markers = host_.markers;
     context.suggested_sampling = profile.suggested_sampling;
     context.suggested_sampling_error = profile.suggested_sampling_error;
 

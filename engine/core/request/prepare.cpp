@@ -77,7 +77,7 @@ bool runs(const std::vector<std::string>& names, const std::string& wanted) {
 }
 
 Status check_engine(const GenerationRequest& request, const RequestContext& context) {
-  if (request.kv && !runs(context.kv_names, *request.kv)) {
+  if (request.kv && !context.kv_names.empty() && !runs(context.kv_names, *request.kv)) {
     const bool is_option = parse_kv_policy(*request.kv).has_value();  // a policy by layer is not
     return fail(Code::unsupported_field,
                 "the job wants kv \"" + *request.kv + "\", but this engine runs \"" +
@@ -85,7 +85,9 @@ Status check_engine(const GenerationRequest& request, const RequestContext& cont
                 "leave kv out, or send the job to an engine " +
                     (is_option ? "started with --kv " + *request.kv : "that runs it"));
   }
-  if (request.require_fingerprint && *request.require_fingerprint != context.fingerprint) {
+  const bool is_known = !context.fingerprint.empty();
+  if (request.require_fingerprint && is_known &&
+      *request.require_fingerprint != context.fingerprint) {
     return fail(Code::fingerprint_mismatch,
                 "the job requires fingerprint " + *request.require_fingerprint +
                     ", this engine's is " + context.fingerprint,
@@ -108,7 +110,7 @@ Status check_context(std::uint64_t prompt, std::uint64_t max_tokens, std::uint32
 // leaves no room.
 std::uint32_t default_length(const GenerationRequest& request, std::uint64_t prompt,
                              const RequestContext& context) {
-  const std::uint64_t pool = context.pools->most_positions() + 1;
+  const std::uint64_t pool = context.pools ? context.pools->most_positions() + 1 : UINT64_MAX;
   const std::uint64_t room = std::min<std::uint64_t>(context.context_tokens, pool);
   const std::uint64_t rest = room > prompt ? room - prompt : 1;
   const std::uint64_t asked = default_max_tokens(request);
@@ -207,7 +209,9 @@ Result<PreparedRequest> prepare(const GenerationRequest& request, const RequestC
     MILLRACE_ASSIGN(out.rules, stop_rules(request, out, context));
   }
   out.checkpoints = checkpoints(request, out.prompt, *context.tokenizer);
-  MILLRACE_TRY(Scheduler::fits(*context.pools, out.prompt.size(), out.max_tokens));
+  if (context.pools != nullptr) {
+    MILLRACE_TRY(Scheduler::fits(*context.pools, out.prompt.size(), out.max_tokens));
+  }
   return out;
 }
 

@@ -18,7 +18,8 @@
 
 namespace millrace::engine {
 
-// What a request is checked against. What it points to must outlive the request.
+// What a request is checked against. What it points to must outlive the request. Without a device
+// there are no pools, no names of policies and no fingerprint, and nothing is checked against them.
 struct RequestContext {
   const Tokenizer* tokenizer = nullptr;
   const Result<ChatTemplate>* chat_template = nullptr;  // the error says why there is none
