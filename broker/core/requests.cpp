@@ -86,9 +86,9 @@ void Requests::status_of_stream(const Asker& asker, StatusAnswer so_far, StatusR
         auto& r = std::get<ReadStreamReply>(reply);
         const Session* session = sessions_.find(asker.peer);
         if (r.high == 0 && session != nullptr && session->takes_not_found) {
-          return answers_.refuse(
-              asker, {Code::not_found, "no result is in a stream named " + request.stream,
-                      "check the name; jobs that name no stream use results"});
+          return answers_.refuse(asker,
+                                 {Code::not_found, "stream " + request.stream + " holds no result",
+                                  "check the name; jobs that name no stream use results"});
         }
         so_far.epoch = std::move(r.epoch);
         so_far.first = r.first;

@@ -102,6 +102,14 @@ Error Supervisor::last_error(const ChildProcess::Ended& end) const {
           hint};
 }
 
+// An engine that is started again takes one line: where a log is kept, it has the others.
+std::string Supervisor::last_words() const {
+  const std::string lines = last_lines_of(tail_);
+  return options_.log_path.empty()
+             ? lines
+             : lines.substr(lines.rfind('\n') + 1) + " (more in " + options_.log_path + ")";
+}
+
 // The pause before the next start. It grows until an engine joins.
 void Supervisor::pause() {
   pause_ms_ = joined_ ? options_.pause_ms : std::min(pause_ms_ * 2, options_.pause_max_ms);
@@ -116,7 +124,7 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
     over_ = true;
     return fail(Code::engine_failed,
                 options_.what + " ended with " + end.how +
-                    " when it was told to leave; its last words: " + last_lines_of(tail_));
+                    " when it was told to leave; its last words: " + last_words());
   }
   if (draining_ || (options_.patience == Patience::service && has_left)) {
     over_ = true;
@@ -128,12 +136,11 @@ Status Supervisor::ended(const ChildProcess::Ended& end) {
     return fail(last_error(end));
   }
   pause();
-  hooks_.trouble(
-      "engine_died",
-      {Code::engine_died,
-       options_.what + " ended with " + end.how + "; its last words: " + last_lines_of(tail_),
-       "it is started again; a line that ends the engine twice while it runs alone "
-       "fails"});
+  hooks_.trouble("engine_died",
+                 {Code::engine_died,
+                  options_.what + " ended with " + end.how + "; its last words: " + last_words(),
+                  "it is started again; a line that ends the engine twice while it runs alone "
+                  "fails"});
   return {};
 }
 

@@ -67,6 +67,7 @@ class Supervisor {
   Status ended(const ChildProcess::Ended& ended);
   bool is_hopeless(const ChildProcess::Ended& ended) const;
   Error last_error(const ChildProcess::Ended& ended) const;
+  std::string last_words() const;
 
   SupervisorOptions options_;
   const Clock& clock_;

@@ -105,6 +105,16 @@ TEST_F(SupervisorTest, LastWordsThatAreNoErrorAreQuoted) {
   EXPECT_TRUE(end_of(silent).message.ends_with("its last words:\nit said nothing"));
 }
 
+TEST_F(SupervisorTest, AnEngineThatIsStartedAgainIsQuotedWithOneLine) {
+  Supervisor supervisor = supervise("for i in 1 2 3; do echo line $i; done; exit 5");
+  ASSERT_TRUE(supervisor.start());
+  supervisor.joined();
+  const Status status = tick(supervisor, [] { return false; });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(last_.message, "the engine ended with exit status 5; its last words: line 3 (more in " +
+                               log_path_ + ")");
+}
+
 TEST_F(SupervisorTest, AStartThatASignalEndsNamesTheCacheOfTheDriver) {
   Supervisor supervisor = supervise("kill -SEGV $$");
   const Error error = end_of(supervisor);

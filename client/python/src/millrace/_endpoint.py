@@ -32,7 +32,7 @@ def default_endpoint() -> str:
 def check_endpoint(endpoint: str) -> None:
     """Refuses a path that is too long, and a folder of local sockets that others may enter."""
     if not endpoint.startswith((IPC, "tcp://", "inproc://")):
-        raise UsageError(f"{endpoint} is no endpoint",
+        raise UsageError(f"\"{endpoint}\" is not an endpoint",
                          "write tcp://HOST:PORT or ipc:///PATH")
     if not endpoint.startswith(IPC):
         return
