@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/commands/command.hpp"
+#include "client/commands/list_output.hpp"
 #include "client/commands/times.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/json_fields.hpp"
@@ -19,6 +20,7 @@ struct Flags {
   BrokerFlags broker;
   ChangeBatch change;
   std::vector<std::string> labels;  // NAME=VALUE
+  ListFlags list;
 };
 
 std::uint64_t all_jobs(const JobCounts& counts) {
@@ -45,19 +47,46 @@ std::string progress_text(const BatchState& batch) {
   return out;
 }
 
-void print_json(const BatchState& batch) {
+std::string json_text(const BatchState& batch) {
   std::string line;
   JsonWriter out(line);
   out.begin_object();
   write_fields(out, batch);
   out.end_object();
-  std::printf("%s\n", line.c_str());
+  return line;
+}
+
+void print_json(const BatchState& batch) {
+  std::printf("%s\n", json_text(batch).c_str());
+}
+
+std::string state_text(const BatchState& batch) {
+  const std::string state = batch.finished_us ? "finished" : batch.closed ? "closed" : "open";
+  return state + (batch.paused && !batch.finished_us ? ", paused" : "");
+}
+
+std::string row_text(const BatchState& batch) {
+  return "batch " + batch.batch + ": " + state_text(batch) + ", " + progress_text(batch);
 }
 
 void print_row(const BatchState& batch) {
-  const char* state = batch.finished_us ? "finished" : batch.closed ? "closed" : "open";
-  std::printf("batch %s: %s%s, %s\n", printable(batch.batch).c_str(), state,
-              batch.paused && !batch.finished_us ? ", paused" : "", progress_text(batch).c_str());
+  std::printf("%s\n", printable(row_text(batch)).c_str());
+}
+
+const std::vector<std::string> columns = {"BATCH",  "STATE",     "JOBS",    "ENDED",   "COMPLETED",
+                                          "FAILED", "CANCELLED", "EXPIRED", "CREATED", "LEFT"};
+
+ListRow row_of(const BatchState& batch) {
+  const JobCounts& counts = batch.counts;
+  const std::uint64_t all = all_jobs(counts);
+  return {.id = batch.batch,
+          .text = row_text(batch),
+          .cells = {batch.batch, state_text(batch), std::to_string(all),
+                    std::to_string(all - counts.queued - counts.leased),
+                    std::to_string(counts.completed), std::to_string(counts.failed),
+                    std::to_string(counts.cancelled), std::to_string(counts.expired),
+                    time_text(batch.created_us), batch.eta_s ? rough_age_text(*batch.eta_s) : ""},
+          .json = json_text(batch)};
 }
 
 void print_facts(const BatchState& batch) {
@@ -85,22 +114,19 @@ int list(const Flags& flags, bool json) {
   }
   EventLoop loop(**session, clock, loop_options(flags.broker));
   BatchesRequest wanted;
-  bool some = false;
+  ListOutput out(flags.list, json, columns);
   for (bool more = true; more;) {
     const auto answer = loop.request_as<BatchesAnswer>(wanted);
     if (!answer) {
       return report_error(answer.error(), json);
     }
     for (const BatchState& batch : answer->batches) {
-      json ? print_json(batch) : print_row(batch);
+      out.row(row_of(batch));
       wanted.after = batch.batch;
-      some = true;
     }
     more = answer->more && !answer->batches.empty();
   }
-  if (!some && !json) {
-    std::printf("no batch\n");
-  }
+  out.finish("no batch");
   return exit_all_done;
 }
 
@@ -168,6 +194,9 @@ void add_batches_command(CLI::App& app, Invocation& invocation) {
     }
     if (run == label) {
       verb->add_option("labels", flags->labels, "NAME=VALUE, kept with the batch")->required();
+    }
+    if (run == list) {
+      add_list_flags(*verb, flags->list);
     }
     add_broker_flags(*verb, flags->broker);
     verb->callback([&invocation, run, flags] {

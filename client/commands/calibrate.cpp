@@ -14,6 +14,7 @@
 #include "engine/worker/driver_guard.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/json_writer.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::client {
 namespace {
@@ -22,6 +23,7 @@ using engine::FidelityContexts;
 using engine::KeyMeans;
 
 constexpr std::uint64_t most_text_bytes = std::uint64_t{1} << 30;
+constexpr std::size_t enough_tokens = 10'000;
 constexpr const char* file_ending = ".keys";  // appended to the model's path
 
 struct Flags : DeviceFlags {
@@ -30,7 +32,7 @@ struct Flags : DeviceFlags {
 };
 
 Result<FidelityContexts> read_contexts(Env& env, const Flags& flags, const engine::GgufFile& file,
-                                       const engine::ModelSpec& spec) {
+                                       const engine::ModelSpec& spec, bool as_json) {
   MILLRACE_ASSIGN(const std::string text, read_file(env, flags.text, most_text_bytes));
   MILLRACE_TRY(check_text(text));
   MILLRACE_ASSIGN(const auto tokenizer, engine::Tokenizer::load(file.metadata()));
@@ -40,6 +42,13 @@ Result<FidelityContexts> read_contexts(Env& env, const Flags& flags, const engin
                 "the text " + flags.text + " has " + std::to_string(ids.size()) +
                     " tokens, too few for mean keys",
                 "give some ten thousand words like those of the model's jobs");
+  }
+  if (ids.size() < enough_tokens) {
+    print_notice("short_text",
+                 "the text has only " + count_text(ids.size(), "token") +
+                     ": means over fewer than " + std::to_string(enough_tokens) +
+                     " fit other texts badly",
+                 as_json);
   }
   engine::CutOptions cut{.most = flags.contexts};
   if (tokenizer.adds_bos() && tokenizer.bos()) cut.prefix = {*tokenizer.bos()};
@@ -87,7 +96,7 @@ Status run(const Flags& flags, worker::DriverGuard& guard, bool as_json) {
   const auto env = posix_env();
   MILLRACE_ASSIGN(const engine::GgufFile file, engine::open_model(flags.model));
   MILLRACE_ASSIGN(const engine::ModelSpec spec, engine::read_spec(file));
-  MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(*env, flags, file, spec));
+  MILLRACE_ASSIGN(const FidelityContexts contexts, read_contexts(*env, flags, file, spec, as_json));
   MILLRACE_TRY(
       check_output(*env, path, "--output", engine::key_means_magic, {flags.model, flags.text}));
   MILLRACE_ASSIGN(const auto device,

@@ -112,7 +112,7 @@ int ask(const Flags& flags, bool json) {
   }
   print_notice(
       "unknown",
-      "the broker at " + flags.broker.endpoint + " holds no job with " +
+      "the broker at " + endpoint_of(flags.broker) + " holds no job with " +
           (answer->unknown == 1 ? "that id" : std::to_string(answer->unknown) + " of the ids") +
           ": a result names its job as \"id\", and millrace status --job ID shows a job",
       json);

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -25,32 +24,6 @@ extern "C" void on_interrupt(int) {
   if (interrupts.fetch_add(1) > 0) {
     static_cast<void>(!::write(STDERR_FILENO, said_at_once.data(), said_at_once_bytes));
     ::_exit(exit_interrupted);
-  }
-}
-
-std::string session_name() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return std::string(host.data()) + ":" + std::to_string(::getpid());
-}
-
-void print_event(const LinkEvent& event, bool json) {
-  if (json) {
-    std::string line;
-    JsonWriter out(line);
-    out.begin_object().field("event",
-                             event.kind == LinkEvent::Kind::away ? "broker_away" : "broker_back");
-    out.field("reason", event.reason).field("away_ms", event.away_ms);
-    out.field("retry_ms", event.retry_ms).end_object();
-    std::fprintf(stderr, "%s\n", line.c_str());
-    return;
-  }
-  if (event.kind == LinkEvent::Kind::away) {
-    std::fprintf(stderr, "millrace: %s; trying again (next attempt after %.0f s)\n",
-                 printable(event.reason).c_str(), event.retry_ms / 1e3);
-  } else {
-    std::fprintf(stderr, "millrace: the broker is back after %.1f s\n",
-                 static_cast<double>(event.away_ms) / 1e3);
   }
 }
 
@@ -206,37 +179,6 @@ void remember_interrupts(const std::string& how, bool json) {
 
 bool interrupted() {
   return interrupts > 0;
-}
-
-void add_broker_flags(CLI::App& app, BrokerFlags& flags) {
-  app.add_option("--broker", flags.endpoint, "the broker's endpoint for clients")
-      ->type_name("ADDR")
-      ->envname("MILLRACE_BROKER")
-      ->capture_default_str();
-  app.add_option("--key", flags.key, "file with the key, for a broker with keys [none]")
-      ->type_name("FILE")
-      ->envname(key_variable);
-  app.add_option("--timeout", flags.timeout_s, "time to wait for the broker")
-      ->type_name("SEC")
-      ->check(CLI::Range(1, 86'400))
-      ->capture_default_str();
-}
-
-Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
-                                              bool json) {
-  SessionOptions options;
-  options.endpoint = flags.endpoint;
-  options.name = session_name();
-  MILLRACE_ASSIGN(options.key, key_for(flags.key, flags.endpoint));
-  options.on_event = [json](const LinkEvent& event) { print_event(event, json); };
-  return Session::open(std::move(options), clock);
-}
-
-EventLoopOptions loop_options(const BrokerFlags& flags) {
-  EventLoopOptions options;
-  options.timeout_ms = flags.timeout_s * 1000;
-  options.interrupted = interrupted;
-  return options;
 }
 
 }  // namespace millrace::client

@@ -11,7 +11,6 @@
 #include "client/link/event_loop.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/error.hpp"
-#include "schemas/base/net/local_endpoint.hpp"
 
 namespace CLI {
 class App;
@@ -39,9 +38,13 @@ void add_retry_command(CLI::App& app, Invocation& invocation);
 void add_pause_commands(CLI::App& app, Invocation& invocation);  // also resume
 void add_batches_command(CLI::App& app, Invocation& invocation);
 void add_jobs_command(CLI::App& app, Invocation& invocation);
-void add_drop_verb(CLI::App& group, Invocation& invocation);  // of `jobs`
+void add_dlq_command(CLI::App& app, Invocation& invocation);
+void add_drop_verb(CLI::App& group, Invocation& invocation);  // of `jobs` and `dlq`
 void add_streams_command(CLI::App& app, Invocation& invocation);
 void add_cursors_command(CLI::App& app, Invocation& invocation);
+void add_context_command(CLI::App& app, Invocation& invocation);
+void add_check_command(CLI::App& app, Invocation& invocation);
+void add_ask_command(CLI::App& app, Invocation& invocation);
 void add_tokenize_command(CLI::App& app, Invocation& invocation);
 void add_score_command(CLI::App& app, Invocation& invocation);
 void add_fidelity_command(CLI::App& app, Invocation& invocation);
@@ -89,15 +92,18 @@ bool interrupted();
 
 // ---- brokers
 struct BrokerFlags {
-  std::string endpoint = net::local_endpoint(net::clients_socket);
-  std::string key;  // a key file; empty: none
+  std::string endpoint, context;  // as they were given, at most one of them
+  std::string key;                // a key file; empty: the context's, or MILLRACE_KEY
   std::uint32_t timeout_s = 10;
 };
-// Adds --broker (or MILLRACE_BROKER), --key (or MILLRACE_KEY) and --timeout.
+// Adds --broker, --context, --key and --timeout.
 void add_broker_flags(CLI::App& app, BrokerFlags& flags);
-// Opens a session that reports on standard error when the broker is away and back.
+// The endpoint that the flags, the environment or the context in use name, for messages.
+std::string endpoint_of(const BrokerFlags& flags);
+// Opens a session that reports on standard error when the broker is away and back. `before_report`
+// makes room for that on the terminal; it may be empty.
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,
-                                              bool json);
+                                              bool json, std::function<void()> before_report = {});
 // Options of a loop that ends after --timeout and on a remembered signal.
 EventLoopOptions loop_options(const BrokerFlags& flags);
 template <class Answer>

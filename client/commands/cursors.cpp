@@ -11,6 +11,7 @@ namespace {
 struct Flags {
   BrokerFlags broker;
   std::string stream, cursor;
+  ListFlags list;
 };
 
 Result<std::vector<StreamState>> streams_of(const Flags& flags, bool json) {
@@ -26,7 +27,7 @@ int list(const Flags& flags, bool json) {
   if (!streams) {
     return report_error(streams.error(), json);
   }
-  std::size_t printed = 0;
+  ListOutput out(flags.list, json, {"STREAM", "CURSOR", "NUMBER", "BEHIND", "MOVED"});
   for (const StreamState& stream : *streams) {
     if (stream.cursors == 0) {
       continue;
@@ -36,13 +37,10 @@ int list(const Flags& flags, bool json) {
       return report_error(cursors.error(), json);
     }
     for (const CursorState& cursor : *cursors) {
-      print_cursor(stream, cursor, json);
+      out.row(cursor_row(stream, cursor));
     }
-    printed += cursors->size();
   }
-  if (printed == 0 && !json) {
-    std::printf("no cursor\n");
-  }
+  out.finish("no cursor");
   return exit_all_done;
 }
 
@@ -75,6 +73,7 @@ void add_cursors_command(CLI::App& app, Invocation& invocation) {
   ls->add_option("stream", listed->stream, "name of the stream [all]");
   rm->add_option("stream", removed->stream, "name of the stream")->required();
   rm->add_option("cursor", removed->cursor, "name of the cursor")->required();
+  add_list_flags(*ls, listed->list);
   add_broker_flags(*ls, listed->broker);
   add_broker_flags(*rm, removed->broker);
   ls->callback([&invocation, listed] {

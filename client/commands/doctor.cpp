@@ -239,7 +239,7 @@ void examine_broker(const Flags& flags, bool json, Findings& findings) {
     return findings.tell(Verdict::warning, "broker", status.error().message, status.error().hint);
   }
   findings.tell(Verdict::good, "broker",
-                "it answers at " + flags.broker.endpoint + ", with " +
+                "it answers at " + endpoint_of(flags.broker) + ", with " +
                     count_text(status->engines.size(), "engine") +
                     (status->draining ? ", and drains" : ""));
 }

@@ -38,4 +38,44 @@ std::map<std::string, std::string> EngineChoice::settings() const {
   return out;
 }
 
+RunOptions run_options(const EngineChoice& choice) {
+  RunOptions run;
+  run.model = choice.flags.model;
+  run.engine = choice.program;
+  run.engine_arguments = choice.arguments();
+  run.device = choice.flags.device;
+  run.devices = choice.flags.devices;
+  run.step_limit_s = choice.flags.step_limit_s;
+  run.settings = choice.settings();
+  return run;
+}
+
+BackendOptions backend_options(const EngineChoice& choice, const std::string& folder) {
+  BackendOptions options;
+  options.folder = folder;
+  options.folder_stays = false;
+  options.engine = choice.program;
+  options.step_limit_s = choice.flags.step_limit_s;
+  options.device = choice.flags.device;
+  options.devices = choice.flags.devices;
+  options.arguments = {"--model", choice.flags.model};
+  for (const std::string& word : choice.arguments()) {
+    options.arguments.push_back(word);
+  }
+  return options;
+}
+
+Status check_engine_options(const CLI::App& command, const EngineChoice& choice) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool of_engine =
+        option->get_group() == worker::engine_group || option->check_lname("engine");
+    if (of_engine && option->count() > 0 && choice.flags.model.empty()) {
+      return fail(Code::usage,
+                  option->get_name() + " is an option of the engine that --model starts",
+                  "add --model, or give the option to the broker's own millrace-engine");
+    }
+  }
+  return {};
+}
+
 }  // namespace millrace::client

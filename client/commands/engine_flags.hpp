@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "client/run/backend.hpp"
+#include "client/run/run.hpp"
 #include "engine/worker/options.hpp"
 #include "schemas/base/error.hpp"
 
@@ -21,5 +23,12 @@ struct EngineChoice {
 };
 
 void add_engine_flags(CLI::App& app, EngineChoice& choice, bool model_required);
+
+// What a run, or a backend in a temporary folder, takes of these options.
+RunOptions run_options(const EngineChoice& choice);
+BackendOptions backend_options(const EngineChoice& choice, const std::string& folder);
+// Refuses options of the engine where --model, which starts it, is not given: they would be ignored
+// in silence. Errors: usage.
+Status check_engine_options(const CLI::App& command, const EngineChoice& choice);
 
 }  // namespace millrace::client

@@ -186,7 +186,7 @@ using Action = Status (*)(const Flags& flags, bool json);
 void add_keys_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "keys",
-      "Make keys, and say which of them a broker allows and what each may do.\n\n"
+      "Make keys, and say whom a broker allows and what each may do.\n\n"
       "Examples:\n"
       "  millrace keys init /etc/millrace/keys\n"
       "  millrace keys new producer.key --keys /etc/millrace/keys --name producer \\\n"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/commands/command.hpp"
+#include "client/commands/top.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/command_usage.hpp"
 #include "schemas/base/log.hpp"
@@ -15,9 +16,9 @@ constexpr const char* about =
     "Millrace generates text in bulk and never loses a job.\n\n"
     "Examples:\n"
     "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
+    "  millrace ask --model M.gguf 'Why is the sea salty?'\n"
     "  millrace submit jobs.jsonl --wait\n"
-    "  millrace results results --follow\n"
-    "  echo 'Hello world' | millrace tokenize --model M.gguf";
+    "  millrace top";
 
 constexpr const char* footer =
     "Every command takes --json (one JSON object a line), --log-level and --log-json.\n"
@@ -50,16 +51,21 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   client::add_run_command(app, invocation);
+  client::add_check_command(app, invocation);
+  client::add_ask_command(app, invocation);
   client::add_submit_command(app, invocation);
   client::add_results_command(app, invocation);
   client::add_status_command(app, invocation);
+  client::add_top_command(app, invocation);
   client::add_cancel_command(app, invocation);
   client::add_retry_command(app, invocation);
   client::add_pause_commands(app, invocation);
   client::add_jobs_command(app, invocation);
+  client::add_dlq_command(app, invocation);
   client::add_batches_command(app, invocation);
   client::add_streams_command(app, invocation);
   client::add_cursors_command(app, invocation);
+  client::add_context_command(app, invocation);
   client::add_tokenize_command(app, invocation);
   client::add_score_command(app, invocation);
   client::add_fidelity_command(app, invocation);

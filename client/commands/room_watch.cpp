@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "client/commands/command.hpp"
-
 namespace millrace::client {
 
 Status RoomWatch::tick() {
@@ -21,7 +19,7 @@ Status RoomWatch::tick() {
                 reason.hint + "; the same command goes on");
   }
   if (!std::exchange(told_, true)) {
-    print_notice("no_room", "the broker has no room and is asked again: " + reason.text(), json_);
+    tell_("no_room", "the broker has no room and is asked again: " + reason.text());
   }
   return {};
 }

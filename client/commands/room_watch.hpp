@@ -13,10 +13,14 @@ namespace millrace::client {
 
 class RoomWatch final : public EventHandler {
  public:
-  // `tally` tells how many jobs were submitted.
+  using Tell = std::function<void(const char* event, const std::string& text)>;
+  // `tally` tells how many jobs were submitted, `tell` prints a notice.
   RoomWatch(const Submitter& submitter, std::uint32_t timeout_s,
-            std::function<Result<std::string>()> tally, bool json)
-      : submitter_(submitter), timeout_s_(timeout_s), tally_(std::move(tally)), json_(json) {}
+            std::function<Result<std::string>()> tally, Tell tell)
+      : submitter_(submitter),
+        timeout_s_(timeout_s),
+        tally_(std::move(tally)),
+        tell_(std::move(tell)) {}
 
   Status tick() override;
 
@@ -24,7 +28,7 @@ class RoomWatch final : public EventHandler {
   const Submitter& submitter_;
   const std::uint32_t timeout_s_;
   const std::function<Result<std::string>()> tally_;
-  const bool json_;
+  const Tell tell_;
   bool told_ = false;
 };
 

@@ -4,20 +4,27 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "client/commands/command.hpp"
 #include "client/commands/engine_flags.hpp"
 #include "client/commands/model_tokens.hpp"
 #include "client/commands/run_console.hpp"
+#include "schemas/base/command_help.hpp"
 
 namespace millrace::client {
 namespace {
 
 struct Flags {
   EngineChoice engine;
-  RunOptions run;
+  std::vector<std::string> inputs;
+  std::string output, errors;
+  bool restart = false, retry_failed = false, strict = false;
 };
 
 constexpr const char* about =
@@ -31,6 +38,11 @@ constexpr const char* about =
 
 std::string how_to_go_on(const RunReport& report, const RunOptions& options, const Error& error) {
   const RunProgress& progress = report.summary.progress;
+  if (options.output == standard_stream) {
+    return "Of " + std::to_string(progress.total) + " lines, " + std::to_string(progress.done) +
+           " results were printed. A run that prints its results cannot go on: name a file for "
+           "--output if it should.";
+  }
   return std::to_string(progress.done) + " of " + std::to_string(progress.total) +
          " lines are in " + options.output +
          (error.code == Code::interrupted ? "; the same command"
@@ -55,15 +67,30 @@ std::string what_now(const RunReport& report, const RunOptions& options, const E
 }
 
 Status check_files(const Flags& flags) {
-  MILLRACE_TRY(check_named(flags.run.input, "--input"));
-  MILLRACE_TRY(check_named(flags.run.output, "--output"));
+  for (const std::string& input : flags.inputs) {
+    MILLRACE_TRY(input == standard_stream ? Status() : check_named(input, "--input"));
+  }
   const worker::EngineFlags& engine = flags.engine.flags;
-  return check_apart(flags.run.output, "--output", {engine.model, engine.kv_center});
+  if (!flags.errors.empty()) {
+    MILLRACE_TRY(check_named(flags.errors, "--errors"));
+    MILLRACE_TRY(check_apart(flags.errors, "--errors", {engine.model, engine.kv_center}));
+  }
+  if (flags.output == standard_stream) {
+    return flags.restart || flags.retry_failed
+               ? Status(fail(Code::usage,
+                             "--restart and --retry-failed are for runs whose output is a file",
+                             "leave them out: a run that prints its results always begins anew"))
+               : Status();
+  }
+  MILLRACE_TRY(check_named(flags.output, "--output"));
+  return check_apart(flags.output, "--output", {engine.model, engine.kv_center});
 }
 
-int run(Flags& flags, bool json) {
-  remember_interrupts(flags.run.restart ? "The same command without --restart goes on."
-                                        : "The same command goes on.",
+int run(const Flags& flags, bool json) {
+  const bool prints = flags.output == standard_stream;
+  remember_interrupts(prints          ? "A run that prints its results cannot go on."
+                      : flags.restart ? "The same command without --restart goes on."
+                                      : "The same command goes on.",
                       json);
   // Results go to a file, so the run goes on when nobody reads its progress any more. Other
   // commands end by this signal, as any filter does.
@@ -74,27 +101,28 @@ int run(Flags& flags, bool json) {
   if (const Status usable = check_files(flags); !usable) {
     return report_error(usable.error(), json);
   }
-  flags.run.model = flags.engine.flags.model;
-  flags.run.engine = flags.engine.program;
-  flags.run.engine_arguments = flags.engine.arguments();
-  flags.run.device = flags.engine.flags.device;
-  flags.run.devices = flags.engine.flags.devices;
-  flags.run.step_limit_s = flags.engine.flags.step_limit_s;
-  flags.run.settings = flags.engine.settings();
-  flags.run.interrupted = interrupted;
-  flags.run.lines.token_bytes = lazy_token_bytes(flags.engine.flags.model);
+  RunOptions options = run_options(flags.engine);
+  options.inputs = flags.inputs;
+  options.output = flags.output;
+  options.errors = flags.errors;
+  options.restart = flags.restart;
+  options.retry_failed = flags.retry_failed;
+  options.strict = flags.strict;
+  options.interrupted = interrupted;
+  options.lines.token_bytes = lazy_token_bytes(options.model);
   const SystemClock clock;
   RunReport report;
   Status status;
   {
-    RunConsole console(json, clock);
-    status = run_file(flags.run, console, report);
+    RunConsole console(json, clock, prints ? stderr : stdout);
+    options.print = [&console](std::string_view lines) { return console.print_results(lines); };
+    status = run_file(options, console, report);
     if (status) {
-      console.summary(report, flags.run.output);
+      console.summary(report, options);
     }
   }
   if (!status) {
-    print_error_and_resume(status.error(), what_now(report, flags.run, status.error()), json);
+    print_error_and_resume(status.error(), what_now(report, options, status.error()), json);
     return exit_code(status.error());
   }
   return report.summary.progress.failed == 0 ? exit_all_done : exit_some_failed;
@@ -105,19 +133,25 @@ int run(Flags& flags, bool json) {
 void add_run_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("run", about);
   auto flags = std::make_shared<Flags>();
-  command->add_option("-i,--input", flags->run.input, "jobs, one a line")
+  command->add_option("-i,--input", flags->inputs, "files of jobs; - is standard input")
       ->type_name("FILE")
       ->required();
-  command->add_option("-o,--output", flags->run.output, "results, one a line")
-      ->type_name("FILE")
-      ->required();
-  auto* restart = command->add_flag("--restart", flags->run.restart,
-                                    "start over; earlier results are dropped once an engine runs");
   command
-      ->add_flag("--retry-failed", flags->run.retry_failed,
-                 "of an earlier run, run the failed lines again, and no others")
+      ->add_option("-o,--output", flags->output,
+                   "results, one a line; - prints them" +
+                       at_length("A run that prints its results on standard output cannot go on "
+                                 "after a stop."))
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--errors", flags->errors, "failed lines, in place of --output")
+      ->type_name("FILE");
+  auto* restart = command->add_flag("--restart", flags->restart,
+                                    "start over; earlier results go once an engine runs");
+  command
+      ->add_flag("--retry-failed", flags->retry_failed,
+                 "run the failed lines of an earlier run again")
       ->excludes(restart);
-  command->add_flag("--strict", flags->run.strict, "refuse unknown fields instead of warning");
+  command->add_flag("--strict", flags->strict, "refuse unknown fields instead of warning");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };

@@ -1,9 +1,12 @@
 #pragma once
 // Prints the progress of a run (one redrawn line on a terminal, a line every few seconds elsewhere,
 // JSON events with --json) and the summary at its end. Progress goes to standard error, summary and
-// JSON to standard output. Thread safety: the run's thread.
+// JSON to standard output, or where the results go there to standard error, too.
+// Thread safety: the run's thread.
 #include <cstdint>
+#include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "client/run/observer.hpp"
 #include "client/run/run.hpp"
@@ -13,21 +16,27 @@ namespace millrace::client {
 
 class RunConsole final : public RunObserver {
  public:
-  RunConsole(bool json, const Clock& clock);
+  // `out` receives the summary and the JSON events.
+  RunConsole(bool json, const Clock& clock, std::FILE* out);
   ~RunConsole() override;
 
   void progress(const RunProgress& progress) override;
   void note(const std::string& event, const std::string& text) override;
   void trouble(const std::string& event, const Error& error) override;
 
-  void summary(const RunReport& report, const std::string& output);
+  // Writes result lines to standard output. Errors: io_error.
+  Status print_results(std::string_view lines);
+  void summary(const RunReport& report, const RunOptions& options);
+  void clear_line();  // call this before anything else is written to the terminal
 
  private:
-  void clear_line();
+  void print(const std::string& line);
+  void summary_json(const RunReport& report, const RunOptions& options);
 
   bool json_;
   bool terminal_;
   const Clock& clock_;
+  std::FILE* out_;
   std::int64_t shown_us_;
   bool line_shown_ = false;
 };

@@ -1,10 +1,7 @@
 // `millrace score`: computes the logprobs of given texts. Each line of text is a job.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +12,7 @@
 #include "client/lines/parse_line.hpp"
 #include "client/link/result_wait.hpp"
 #include "client/run/backend.hpp"
+#include "client/run/temporary_place.hpp"
 #include "schemas/base/json_writer.hpp"
 #include "schemas/base/random_id.hpp"
 #include "schemas/openai/logprobs.hpp"
@@ -197,70 +195,20 @@ Status ScoreRun::run(Session& session, const Clock& clock, EventHandler& beside)
   return {};
 }
 
-class TemporaryFolder {
- public:
-  TemporaryFolder()
-      : path_((std::filesystem::temp_directory_path() / "millrace-score-XXXXXX").string()) {
-    made_ = ::mkdtemp(path_.data()) != nullptr;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (made_) {
-      std::filesystem::remove_all(path_, ignored);
-    }
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  bool made() const { return made_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool made_ = false;
-};
-
 Status run_embedded(const Flags& flags, ScoreRun& score, bool as_json) {
   MILLRACE_TRY(flags.engine.check());
-  const TemporaryFolder folder;
-  if (!folder.made()) {
-    return fail(Code::io_error, "cannot make a folder at " + folder.path(),
-                "set TMPDIR to a folder that you may write to");
-  }
+  MILLRACE_ASSIGN(const TemporaryPlace folder, TemporaryPlace::make("score"));
   const auto env = posix_env();
   const SystemClock clock;
-  RunConsole console(as_json, clock);
-  BackendOptions options;
-  options.folder = folder.path();
-  options.folder_stays = false;
-  options.engine = flags.engine.program;
-  options.step_limit_s = flags.engine.flags.step_limit_s;
-  options.device = flags.engine.flags.device;
-  options.devices = flags.engine.flags.devices;
-  options.arguments = {"--model", flags.engine.flags.model};
-  for (const std::string& word : flags.engine.arguments()) {
-    options.arguments.push_back(word);
-  }
+  RunConsole console(as_json, clock, stdout);
+  const BackendOptions options = backend_options(flags.engine, folder.path());
   MILLRACE_ASSIGN(auto backend, Backend::start(options, *env, clock, console));
   return score.run(backend->session(), clock, *backend);
 }
 
-// Without --model there is no embedded engine, and its options would be ignored in silence.
-Status check_engine_options(const CLI::App& command, const Flags& flags) {
-  for (const CLI::Option* option : command.get_options()) {
-    const bool of_engine =
-        option->get_group() == worker::engine_group || option->check_lname("engine");
-    if (of_engine && option->count() > 0 && flags.engine.flags.model.empty()) {
-      return fail(Code::usage,
-                  option->get_name() + " is an option of the engine that --model starts",
-                  "add --model, or give the option to the broker's own millrace-engine");
-    }
-  }
-  return {};
-}
-
 int run(const CLI::App& command, const Flags& flags, bool as_json) {
   remember_interrupts("", as_json);
-  if (const Status usable = check_engine_options(command, flags); !usable) {
+  if (const Status usable = check_engine_options(command, flags.engine); !usable) {
     return report_error(usable.error(), as_json);
   }
   auto input = TextInput::open(flags.input);

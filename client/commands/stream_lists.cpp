@@ -38,20 +38,25 @@ Result<std::vector<CursorState>> ask_cursors(const BrokerFlags& broker, const st
   return std::move(answer.cursors);
 }
 
-void print_cursor(const StreamState& stream, const CursorState& cursor, bool json) {
+ListRow cursor_row(const StreamState& stream, const CursorState& cursor) {
   const std::uint64_t behind = stream.high - std::min(stream.high, cursor.number);
-  if (json) {
-    std::string line;
-    JsonWriter out(line);
-    out.begin_object().field("stream", stream.stream);
-    write_fields(out, cursor);
-    out.field("behind", behind).end_object();
-    std::printf("%s\n", line.c_str());
-    return;
-  }
-  std::printf("cursor %s of stream %s: at %llu, %llu behind, last moved %s\n",
-              printable_name(cursor.cursor).c_str(), printable_name(stream.stream).c_str(),
-              wide(cursor.number), wide(behind), time_text(cursor.moved_us).c_str());
+  std::string line;
+  JsonWriter out(line);
+  out.begin_object().field("stream", stream.stream);
+  write_fields(out, cursor);
+  out.field("behind", behind).end_object();
+  return {.id = cursor.cursor,
+          .text = "cursor " + cursor.cursor + " of stream " + stream.stream + ": at " +
+                  std::to_string(cursor.number) + ", " + std::to_string(behind) +
+                  " behind, last moved " + time_text(cursor.moved_us),
+          .cells = {stream.stream, cursor.cursor, std::to_string(cursor.number),
+                    std::to_string(behind), time_text(cursor.moved_us)},
+          .json = std::move(line)};
+}
+
+void print_cursor(const StreamState& stream, const CursorState& cursor, bool json) {
+  const ListRow row = cursor_row(stream, cursor);
+  std::printf("%s\n", json ? row.json.c_str() : printable_name(row.text).c_str());
 }
 
 }  // namespace millrace::client

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/commands/command.hpp"
+#include "client/commands/list_output.hpp"
 
 namespace millrace::client {
 
@@ -14,6 +15,7 @@ Result<std::vector<CursorState>> ask_cursors(const BrokerFlags& broker, const st
                                              bool json);
 
 // `stream` tells how far the cursor is behind.
+ListRow cursor_row(const StreamState& stream, const CursorState& cursor);
 void print_cursor(const StreamState& stream, const CursorState& cursor, bool json);
 
 }  // namespace millrace::client

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "client/commands/list_output.hpp"
 #include "client/commands/stream_lists.hpp"
 #include "client/commands/times.hpp"
 #include "schemas/base/command_units.hpp"
@@ -20,6 +21,7 @@ struct Flags {
   std::uint64_t below = 0;  // trim
   KeepLimits set;           // keep
   bool reset = false;
+  ListFlags list;
 };
 
 std::string results_text(const StreamState& stream) {
@@ -36,9 +38,13 @@ std::string limit_text(const std::string& value, bool set) {
   return value + (set ? "" : " (the broker's limit)");
 }
 
+std::string row_text(const StreamState& stream) {
+  return "stream " + stream.stream + ": " + results_text(stream) + ", " + size_text(stream.bytes) +
+         ", cursors " + std::to_string(stream.cursors);
+}
+
 void print_stream(const StreamState& stream) {
-  std::printf("stream %s: %s, %s, cursors %llu\n", printable_name(stream.stream).c_str(),
-              results_text(stream).c_str(), size_text(stream.bytes).c_str(), wide(stream.cursors));
+  std::printf("%s\n", printable_name(row_text(stream)).c_str());
 }
 
 void print_limits(const StreamState& stream) {
@@ -54,13 +60,17 @@ void print_limits(const StreamState& stream) {
           .c_str());
 }
 
-void print_json(const StreamState& stream) {
+std::string json_text(const StreamState& stream) {
   std::string line;
   JsonWriter out(line);
   out.begin_object();
   write_fields(out, stream);
   out.end_object();
-  std::printf("%s\n", line.c_str());
+  return line;
+}
+
+void print_json(const StreamState& stream) {
+  std::printf("%s\n", json_text(stream).c_str());
 }
 
 int list(const Flags& flags, bool json) {
@@ -68,12 +78,15 @@ int list(const Flags& flags, bool json) {
   if (!streams) {
     return report_error(streams.error(), json);
   }
+  ListOutput out(flags.list, json, {"STREAM", "FIRST", "LAST", "BYTES", "CURSORS"});
   for (const StreamState& stream : *streams) {
-    json ? print_json(stream) : print_stream(stream);
+    out.row({.id = stream.stream,
+             .text = row_text(stream),
+             .cells = {stream.stream, std::to_string(stream.first), std::to_string(stream.high),
+                       std::to_string(stream.bytes), std::to_string(stream.cursors)},
+             .json = json_text(stream)});
   }
-  if (streams->empty() && !json) {
-    std::printf("no stream\n");
-  }
+  out.finish("no stream");
   return exit_all_done;
 }
 
@@ -179,8 +192,10 @@ void add_streams_command(CLI::App& app, Invocation& invocation) {
       "  millrace streams keep results --age 7d --bytes 2G\n"
       "  millrace streams trim results --below 1000");
   group->require_subcommand(1);
-  add_verb(*group, invocation, "ls", "List the streams that hold results, cursors or limits.", list,
-           false);
+  const Verb lists =
+      add_verb(*group, invocation, "ls", "List the streams that hold results, cursors or limits.",
+               list, false);
+  add_list_flags(*lists.command, lists.flags->list);
   add_verb(*group, invocation, "show", "Show a stream, what it keeps, and its cursors.", show);
   const Verb keeps = add_verb(*group, invocation, "keep",
                               "Set how much a stream keeps.\n\n"

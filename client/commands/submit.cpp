@@ -11,13 +11,14 @@
 #include "client/commands/model_tokens.hpp"
 #include "client/commands/number_ranges.hpp"
 #include "client/commands/room_watch.hpp"
+#include "client/commands/run_console.hpp"
 #include "client/commands/submit_files.hpp"
+#include "client/commands/submit_progress.hpp"
+#include "client/commands/submit_summary.hpp"
 #include "client/commands/times.hpp"
 #include "client/lines/result_line.hpp"
 #include "client/link/batch_closer.hpp"
 #include "client/link/result_wait.hpp"
-#include "schemas/base/json_writer.hpp"
-#include "schemas/base/number_text.hpp"
 
 namespace millrace::client {
 namespace {
@@ -27,32 +28,40 @@ constexpr std::size_t notices_shown = 20;  // of each kind, all different
 
 struct Flags {
   BrokerFlags broker;
-  std::string input, stream = "results", batch, output, model;
+  std::vector<std::string> inputs;
+  std::string stream = "results", batch, output, errors, model;
   std::string not_before, deadline;  // times as parse_time takes them; empty: none
   bool wait = false;
   bool close = false;  // also a batch that was named
   bool strict = false;
+  bool any_model = false;
 };
 
 class SubmitRun final : public JobSource {
  public:
-  SubmitRun(const Flags& flags, bool json) : flags_(flags), json_(json), env_(posix_env()) {}
+  SubmitRun(const Flags& flags, bool json)
+      : flags_(flags), json_(json), env_(posix_env()), console_(json, clock_, stderr) {}
 
   Status prepare();
   Status run();
   void summary() const;
-  bool all_well() const { return refused_ + failed_ == 0; }
+  void clear_line() { console_.clear_line(); }
+  bool all_well() const { return tally_.refused + tally_.failed == 0; }
 
   Result<bool> feed(Submitter& submitter) override;
   Status on_answer(const Submission& submission) override;
 
  private:
   Status run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch& room, BatchCloser& closer);
+  Status open_output(SubmitOutput& output, const std::string& path);
   Status finish_output();
-  Result<std::string> tally();
+  Result<std::string> read_on();
   Result<bool> closes() const;
-  Status take(std::uint64_t line, const JobResult& result);
-  Status refuse(const ParsedLine& parsed);
+  Status take(std::uint64_t line, JobResult result);
+  Status refuse(ParsedLine parsed);
+  Status write(const std::string& line, bool failed);
+  void tell(const char* event, const std::string& message);
+  std::string in_file(std::uint64_t line) const;
   void note_warnings(const ParsedLine& parsed);
   void note_waiting(const SubmitAnswer& answer);
 
@@ -61,19 +70,14 @@ class SubmitRun final : public JobSource {
   SystemClock clock_;
   std::unique_ptr<Env> env_;
   std::unique_ptr<SubmitInput> input_;
-  SubmitOutput output_;
+  RunConsole console_;
+  SubmitOutput output_, errors_;  // errors_: without a file where failed lines go to the output
   ResultLineOptions lines_;
   std::unique_ptr<Session> session_;
-  std::optional<ResultWait> wait_;  // with --wait
-  std::uint64_t jobs_ = 0;          // of the lines that were read
-  std::uint64_t submitted_ = 0, known_ = 0, refused_ = 0, completed_ = 0, failed_ = 0;
-  std::uint64_t cancelled_ = 0;                       // of the failed jobs, or of the known ones
-  std::uint64_t expired_ = 0;                         // of the failed jobs
-  bool other_batch_ = false, other_stream_ = false;   // some lines name their own
+  std::optional<ResultWait> wait_;          // with --wait
+  std::optional<SubmitProgress> progress_;  // likewise
+  SubmitTally tally_;
   std::set<std::string> warnings_told_, waits_told_;  // notices that were printed, each once
-  std::uint64_t warned_ = 0;                          // lines with warnings
-  std::uint64_t left_out_ = 0;                        // jobs that the broker refused
-  bool closed_ = false;                               // the batch
 };
 
 Status SubmitRun::prepare() {
@@ -81,16 +85,20 @@ Status SubmitRun::prepare() {
     return fail(Code::usage, "--output needs --wait: without it, submit waits for no results",
                 "add --wait, or read the results later with millrace results");
   }
-  MILLRACE_TRY(check_submit_paths({flags_.input, flags_.output}));
+  MILLRACE_TRY(check_submit_paths({flags_.inputs, flags_.output, flags_.errors}));
   SubmitLineOptions lines{.stream = flags_.stream,
                           .batch = flags_.batch,
                           .strict = flags_.strict,
+                          .any_model = flags_.any_model,
                           .one_stream = flags_.wait};
   MILLRACE_ASSIGN(lines.not_before_us,
                   parse_time(flags_.not_before, "--not-before", clock_.wall_us()));
   MILLRACE_ASSIGN(lines.deadline_us, parse_time(flags_.deadline, "--deadline", clock_.wall_us()));
   lines.deadline_text = flags_.deadline;
-  MILLRACE_ASSIGN(input_, SubmitInput::open(*env_, flags_.input, std::move(lines)));
+  MILLRACE_ASSIGN(input_, SubmitInput::open(*env_, flags_.inputs, std::move(lines)));
+  if (!flags_.errors.empty()) {
+    MILLRACE_TRY(open_output(errors_, flags_.errors));
+  }
   if (flags_.wait && !flags_.model.empty()) {
     MILLRACE_ASSIGN(lines_.token_bytes, load_token_bytes(flags_.model));
   }
@@ -98,17 +106,20 @@ Status SubmitRun::prepare() {
 }
 
 Status SubmitRun::run() {
-  MILLRACE_ASSIGN(session_, open_session(flags_.broker, clock_, json_));
+  MILLRACE_ASSIGN(session_,
+                  open_session(flags_.broker, clock_, json_, [this] { console_.clear_line(); }));
   EventLoop loop(*session_, clock_, loop_options(flags_.broker));
   Submitter submitter(*session_, clock_, *this);
   RoomWatch room(
-      submitter, flags_.broker.timeout_s, [this] { return tally(); }, json_);
+      submitter, flags_.broker.timeout_s, [this] { return read_on(); },
+      [this](const char* event, const std::string& text) { tell(event, text); });
   BatchCloser closer(*session_, submitter, input_->batch(), [this] { return closes(); });
   const Status done = flags_.wait
                           ? run_and_wait(loop, submitter, room, closer)
                           : loop.run({&submitter, &room, &closer}, [&] { return closer.done(); });
-  closed_ = closer.closed();
-  return done;
+  tally_.closed = closer.closed();
+  MILLRACE_TRY(done);
+  return errors_.finish(*env_);
 }
 
 // Whether the batch is closed once every job of the file is stored. No more can come to a batch
@@ -121,18 +132,33 @@ Result<bool> SubmitRun::closes() const {
     return fail(Code::unsupported_version, "the broker cannot close batches",
                 "omit --close, or update the broker");
   }
-  return can_close && left_out_ == 0 && submitted_ > 0 && (flags_.close || flags_.batch.empty());
+  return can_close && tally_.left_out == 0 && tally_.submitted > 0 &&
+         (flags_.close || flags_.batch.empty());
 }
 
 // Tells how many jobs were submitted, before the command ends: it reads the input to its end.
-Result<std::string> SubmitRun::tally() {
+Result<std::string> SubmitRun::read_on() {
   for (;;) {
     MILLRACE_ASSIGN(const std::optional<ParsedLine> parsed, input_->next());
     if (!parsed) {
-      return std::to_string(submitted_) + " of " + std::to_string(jobs_) + " jobs submitted";
+      return std::to_string(tally_.submitted) + " of " + std::to_string(tally_.jobs) +
+             " jobs submitted";
     }
-    jobs_ += parsed->error ? 0 : 1;
+    tally_.jobs += parsed->error ? 0 : 1;
   }
+}
+
+Status SubmitRun::open_output(SubmitOutput& output, const std::string& path) {
+  if (!path.empty()) {
+    MILLRACE_TRY(output.open(path));
+  }
+  if (!output.beside().empty()) {
+    tell("output_beside", path +
+                              " keeps its earlier results until all have come; the new ones "
+                              "come to " +
+                              output.beside());
+  }
+  return {};
 }
 
 // Reads the stream from its present end on.
@@ -144,17 +170,7 @@ Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch&
   if (!status && !empty) {
     return fail(status.error());
   }
-  if (!flags_.output.empty()) {
-    MILLRACE_TRY(output_.open(flags_.output));
-  }
-  if (!output_.beside().empty()) {
-    print_notice("output_beside",
-                 flags_.output +
-                     " keeps its earlier results until all have come; the new ones "
-                     "come to " +
-                     output_.beside(),
-                 json_);
-  }
+  MILLRACE_TRY(open_output(output_, flags_.output));
   StreamReaderOptions stream;
   stream.stream = flags_.stream;
   stream.from = empty ? 1 : status->high + 1;
@@ -162,16 +178,19 @@ Status SubmitRun::run_and_wait(EventLoop& loop, Submitter& submitter, RoomWatch&
       *session_, clock_, stream,
       [this](std::uint64_t line, const JobResult& result) { return take(line, result); },
       [&] { return submitter.done(); });
-  MILLRACE_TRY(loop.run({&submitter, &room, &closer, &*wait_},
+  MILLRACE_ASSIGN(const std::uint64_t lines, input_->count_lines());
+  progress_.emplace(*session_, clock_, console_, input_->batch(), lines);
+  MILLRACE_TRY(loop.run({&submitter, &room, &closer, &*wait_, &*progress_},
                         [&] { return closer.done() && wait_->done(); }));
+  console_.clear_line();
   return finish_output();
 }
 
 // A result that is gone from the stream may be in the output of an earlier call.
 Status SubmitRun::finish_output() {
-  MILLRACE_ASSIGN(const auto lost, output_.write_earlier(wait_->lost(), [this](bool completed) {
-    ++(completed ? completed_ : failed_);
-  }));
+  const auto count = [this](bool completed) { ++(completed ? tally_.completed : tally_.failed); };
+  MILLRACE_ASSIGN(auto lost, output_.write_earlier(wait_->lost(), count));
+  MILLRACE_ASSIGN(lost, errors_.write_earlier(lost, count));
   MILLRACE_TRY(output_.finish(*env_));
   if (lost.empty()) {
     return {};
@@ -182,8 +201,8 @@ Status SubmitRun::finish_output() {
   }
   return fail(Code::trimmed,
               "stream " + flags_.stream + " no longer holds the results of " +
-                  std::to_string(lost.size()) + " of the lines of " + flags_.input + ": " +
-                  number_ranges(std::move(lines)),
+                  std::to_string(lost.size()) + " of the lines of " + input_->files().path() +
+                  ": " + number_ranges(std::move(lines)),
               "the other results were written; to compute these again, submit the lines with "
               "another --batch");
 }
@@ -194,13 +213,13 @@ Result<bool> SubmitRun::feed(Submitter& submitter) {
     return false;
   }
   if (parsed->error) {
-    MILLRACE_TRY(refuse(*parsed));
+    MILLRACE_TRY(refuse(std::move(*parsed)));
     return true;
   }
-  ++jobs_;
+  ++tally_.jobs;
   note_warnings(*parsed);
-  other_batch_ = other_batch_ || parsed->other_batch;
-  other_stream_ = other_stream_ || parsed->other_stream;
+  tally_.other_batch = tally_.other_batch || parsed->other_batch;
+  tally_.other_stream = tally_.other_stream || parsed->other_stream;
   if (wait_) {
     wait_->expect(parsed->id, parsed->number);
   }
@@ -215,34 +234,54 @@ bool is_new(const std::string& notice, std::set<std::string>& told) {
 // The results carry the warnings too, but the user should learn of a misspelt field before the
 // engine computes.
 void SubmitRun::note_warnings(const ParsedLine& parsed) {
-  warned_ += parsed.warnings.empty() ? 0 : 1;
+  tally_.warned += parsed.warnings.empty() ? 0 : 1;
   for (const std::string& warning : parsed.warnings) {
     if (is_new(warning, warnings_told_)) {
-      print_notice("warning",
-                   flags_.input + " line " + std::to_string(parsed.number) + ": " + warning +
-                       " (reported once; --strict refuses such lines)",
-                   json_);
+      tell("warning", in_file(parsed.number) + ": " + warning +
+                          " (reported once; --strict refuses such lines)");
     }
   }
 }
 
+void SubmitRun::tell(const char* event, const std::string& message) {
+  console_.clear_line();
+  print_notice(event, message, json_);
+}
+
+std::string SubmitRun::in_file(std::uint64_t line) const {
+  const InputPlace place = input_->files().place(line);
+  return place.file + " line " + std::to_string(place.line);
+}
+
+Status SubmitRun::write(const std::string& line, bool failed) {
+  console_.clear_line();
+  return (failed && !flags_.errors.empty() ? errors_ : output_).write(line);
+}
+
 void SubmitRun::note_waiting(const SubmitAnswer& answer) {
   if (!answer.waits.empty() && is_new(answer.waits, waits_told_)) {
-    print_notice("waits", "job " + answer.job + " waits: " + answer.waits, json_);
+    tell("waits", "job " + answer.job + " waits: " + answer.waits);
   }
 }
 
-Status SubmitRun::refuse(const ParsedLine& parsed) {
-  ++refused_;
-  if (flags_.wait) {
-    return output_.write(bad_line(parsed));
+// Of several inputs, the error says in which file its line is.
+Status SubmitRun::refuse(ParsedLine parsed) {
+  ++tally_.refused;
+  if (progress_) {
+    progress_->refused();
   }
-  if (refused_ <= errors_shown) {
-    Error error = *parsed.error;
-    error.message = flags_.input + " line " + std::to_string(parsed.number) + ": " + error.message;
+  const std::string where = in_file(parsed.number);
+  const InputPlace place = input_->files().place(parsed.number);
+  Error error = *parsed.error;
+  if (!flags_.wait && tally_.refused <= errors_shown) {
+    error.message = where + ": " + error.message;
     print_error(error, json_);
   }
-  return {};
+  parsed.number = place.line;
+  if (input_->files().several()) {
+    parsed.error->message = place.file + ": " + parsed.error->message;
+  }
+  return flags_.wait || !flags_.errors.empty() ? write(bad_line(parsed), true) : Status();
 }
 
 Status SubmitRun::on_answer(const Submission& submission) {
@@ -251,81 +290,50 @@ Status SubmitRun::on_answer(const Submission& submission) {
     MILLRACE_TRY(wait_->note_answer(submission));
   }
   if (answer.error) {
-    ++left_out_;
+    ++tally_.left_out;
     return refuse(input_->refused(submission));
   }
-  ++submitted_;
-  known_ += answer.known ? 1 : 0;
-  cancelled_ += !flags_.wait && answer.known && answer.state == JobState::cancelled ? 1 : 0;
+  ++tally_.submitted;
+  tally_.known += answer.known ? 1 : 0;
+  tally_.cancelled += !flags_.wait && answer.known && answer.state == JobState::cancelled ? 1 : 0;
+  if (progress_ && answer.known && answer.state && is_end(*answer.state)) {
+    progress_->known_end();
+  }
   note_waiting(answer);
   return {};
 }
 
-Status SubmitRun::take(std::uint64_t line, const JobResult& result) {
-  ++(result.state == JobState::completed ? completed_ : failed_);
-  cancelled_ += result.state == JobState::cancelled ? 1 : 0;
-  expired_ += result.state == JobState::expired ? 1 : 0;
-  return output_.write(result_line(result, line, lines_));
+Status SubmitRun::take(std::uint64_t line, JobResult result) {
+  const bool completed = result.state == JobState::completed;
+  ++(completed ? tally_.completed : tally_.failed);
+  tally_.cancelled += result.state == JobState::cancelled ? 1 : 0;
+  tally_.expired += result.state == JobState::expired ? 1 : 0;
+  progress_->ended(result);
+  const InputPlace place = input_->files().place(line);
+  if (result.error && input_->files().several()) {
+    result.error->message = place.file + ": " + result.error->message;
+  }
+  return write(result_line(result, place.line, lines_), !completed);
 }
 
 void SubmitRun::summary() const {
-  if (json_) {
-    std::string line;
-    JsonWriter json(line);
-    json.begin_object().field("event", "submitted").field("batch", input_->batch());
-    json.field("stream", flags_.stream).field("submitted", submitted_).field("known", known_);
-    json.field("refused", refused_)
-        .field("warned", warned_)
-        .field("completed", completed_)
-        .field("failed", failed_)
-        .field("cancelled", cancelled_)
-        .field("expired", expired_)
-        .field("closed", closed_);
-    json.end_object();
-    std::fprintf(flags_.wait ? stderr : stdout, "%s\n", line.c_str());
-    return;
-  }
-  const auto wide = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  if (!flags_.wait && refused_ > errors_shown) {
-    std::fprintf(stderr, "millrace: %s more refused\n",
-                 count_text(refused_ - errors_shown, "line").c_str());
-  }
-  std::fprintf(stderr, "%s submitted (%llu known already), %s refused; batch %s\n",
-               count_text(submitted_, "job").c_str(), wide(known_),
-               count_text(refused_, "line").c_str(), printable_name(input_->batch()).c_str());
-  if (warned_ > 0) {
-    std::fprintf(stderr, "%llu %s\n", wide(warned_),
-                 warned_ == 1 ? "line has a warning" : "lines have warnings");
-  }
-  if (flags_.wait) {
-    const std::string expired =
-        expired_ == 0 ? "" : ", of which " + std::to_string(expired_) + " expired";
-    std::fprintf(stderr, "%llu completed, %llu failed%s\n", wide(completed_), wide(failed_),
-                 expired.c_str());
-  } else if (submitted_ > 0) {
-    const std::string batch = other_batch_ ? "" : " --batch " + input_->batch();
-    std::fprintf(stderr, "Read the results with: millrace results %s%s --follow\n",
-                 printable_name(flags_.stream).c_str(), printable_name(batch).c_str());
-  }
-  if (other_batch_ || (other_stream_ && !flags_.wait)) {
-    std::fprintf(stderr, "Lines that name a batch or a stream of their own are in that one\n");
-  }
-  if (cancelled_ > 0) {
-    std::fprintf(
-        stderr,
-        "%llu of those that %s were cancelled and stay cancelled. To run them, submit them "
-        "with another --batch, or with another id where a line has its own.\n",
-        wide(cancelled_), flags_.wait ? "failed" : "were known already");
-  }
+  print_submit_summary(tally_, {.batch = input_->batch(),
+                                .stream = flags_.stream,
+                                .errors = flags_.errors,
+                                .waited = flags_.wait,
+                                .shown = errors_shown,
+                                .json = json_});
 }
 
-int run(const Flags& flags, bool json) {
+int run(Flags flags, bool json) {
+  flags.output = flags.output == "-" ? "" : flags.output;  // which is standard output already
   remember_interrupts("The broker keeps what was submitted. The same command goes on.", json);
   SubmitRun submit(flags, json);
   if (const Status ready = submit.prepare(); !ready) {
     return report_error(ready.error(), json);
   }
   if (const Status done = submit.run(); !done) {
+    submit.clear_line();
     const bool stopped = done.error().code == Code::interrupted;
     print_error_and_resume(done.error(),
                            stopped ? "The broker keeps what was submitted. The same command goes "
@@ -344,14 +352,17 @@ int run(const Flags& flags, bool json) {
 void add_submit_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("submit",
                                      "Submit a file of jobs to a running broker.\n\n"
-                                     "The same file submitted again changes nothing.\n\n"
+                                     "The same file, or the same text on standard input (-), "
+                                     "submitted again changes nothing.\n\n"
                                      "Examples:\n"
                                      "  millrace submit jobs.jsonl\n"
                                      "  millrace submit jobs.jsonl --wait --output results.jsonl");
   auto flags = std::make_shared<Flags>();
-  command->add_option("file", flags->input, "jobs, one a line")->required();
+  command->add_option("file", flags->inputs, "jobs, one a line; - is standard input")->required();
   command->add_flag("--wait", flags->wait, "wait for the results and print them as they come");
   command->add_option("-o,--output", flags->output, "with --wait: file for the results")
+      ->type_name("FILE");
+  command->add_option("--errors", flags->errors, "file for refused lines and failed jobs")
       ->type_name("FILE");
   command
       ->add_option("-m,--model", flags->model,
@@ -374,6 +385,8 @@ void add_submit_command(CLI::App& app, Invocation& invocation) {
       ->type_name("TIME");
   command->add_flag("--close", flags->close,
                     "let no jobs come after these [where --batch is not given]");
+  command->add_flag("--any-model", flags->any_model,
+                    "for any engine, whatever models the lines name, as run does");
   command->add_flag("--strict", flags->strict, "refuse unknown fields instead of warning");
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {

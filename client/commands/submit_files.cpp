@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "client/commands/command.hpp"
+#include "client/commands/input_paths.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/json_writer.hpp"
@@ -36,6 +37,20 @@ bool holds_something_else(const std::string& path) {
   return !begins.empty() && !(line.starts_with("{\"id\":\"") && line.contains(any_response));
 }
 
+Status check_results_file(const std::string& path, const char* option,
+                          const std::vector<std::string>& inputs) {
+  MILLRACE_TRY(check_named(path, option));
+  std::error_code ignored;
+  for (const std::string& file : {path, path + beside_suffix}) {
+    MILLRACE_TRY(check_apart(file, option, inputs));
+    if (fs::is_regular_file(file, ignored) && holds_something_else(file)) {
+      return fail(Code::conflict, file + " exists and does not hold results",
+                  "name another " + std::string(option) + ", or remove it");
+    }
+  }
+  return {};
+}
+
 Result<std::string> batch_of(File& file, const std::string& path) {
   Hasher128 hasher;
   std::string buffer(limits::MiB, '\0');
@@ -47,44 +62,50 @@ Result<std::string> batch_of(File& file, const std::string& path) {
     hasher.update(std::string_view(buffer).substr(0, got));
     offset += got;
   }
-  return fs::path(path).stem().string() + "-" + hasher.digest().hex().substr(0, batch_hash_digits);
+  const std::string stem = path == standard_stream ? "stdin" : fs::path(path).stem().string();
+  return stem + "-" + hasher.digest().hex().substr(0, batch_hash_digits);
 }
 
 }  // namespace
 
 Status check_submit_paths(const SubmitPaths& paths) {
-  MILLRACE_TRY(check_named(paths.input, "the input"));
-  std::error_code ignored;
-  const fs::file_status input = fs::status(paths.input, ignored);
-  if (!fs::exists(input)) {
-    return fail(Code::usage, "the input " + paths.input + " does not exist", "check the path");
-  }
-  if (!fs::is_regular_file(input)) {
-    return fail(Code::usage, "the input " + paths.input + " is not a regular file",
-                "write the jobs to a file first: it is read twice");
-  }
-  if (paths.output.empty()) {
+  MILLRACE_TRY(check_inputs(paths.inputs));
+  MILLRACE_TRY(paths.output.empty() ? Status()
+                                    : check_results_file(paths.output, "--output", paths.inputs));
+  if (paths.errors.empty()) {
     return {};
   }
-  MILLRACE_TRY(check_named(paths.output, "--output"));
-  MILLRACE_TRY(check_apart(paths.output, "--output", {paths.input}));
-  MILLRACE_TRY(check_apart(paths.output + beside_suffix, "--output", {paths.input}));
-  for (const std::string& path : {paths.output, paths.output + beside_suffix}) {
-    if (fs::is_regular_file(path, ignored) && holds_something_else(path)) {
-      return fail(Code::conflict, path + " exists and does not hold results",
-                  "name another --output, or remove it");
-    }
-  }
-  return {};
+  MILLRACE_TRY(check_results_file(paths.errors, "--errors", paths.inputs));
+  const auto absolute = [](const std::string& path) {
+    return fs::absolute(path).lexically_normal();
+  };
+  std::error_code ignored;
+  const bool same = !paths.output.empty() && (absolute(paths.errors) == absolute(paths.output) ||
+                                              fs::equivalent(paths.errors, paths.output, ignored));
+  return same ? Status(fail(Code::usage, "--errors and --output are the same file, " + paths.output,
+                            "name another file for --errors, or leave it out"))
+              : Status();
 }
 
-Result<std::unique_ptr<SubmitInput>> SubmitInput::open(Env& env, const std::string& path,
+Result<std::unique_ptr<SubmitInput>> SubmitInput::open(Env& env,
+                                                       const std::vector<std::string>& paths,
                                                        SubmitLineOptions options) {
-  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
+  MILLRACE_ASSIGN(auto input, open_inputs(env, paths));
   if (options.batch.empty()) {
-    MILLRACE_ASSIGN(options.batch, batch_of(*file, path));
+    MILLRACE_ASSIGN(options.batch, batch_of(*input, paths.front()));
   }
-  return std::unique_ptr<SubmitInput>(new SubmitInput(std::move(file), std::move(options)));
+  return std::unique_ptr<SubmitInput>(new SubmitInput(std::move(input), std::move(options)));
+}
+
+Result<std::uint64_t> SubmitInput::count_lines() const {
+  LineReader reader(*files_);
+  InputLine line;
+  for (std::uint64_t lines = 0;; ++lines) {
+    MILLRACE_ASSIGN(const bool more, reader.next(line));
+    if (!more) {
+      return lines;
+    }
+  }
 }
 
 Result<std::optional<ParsedLine>> SubmitInput::next() {
@@ -100,6 +121,9 @@ Result<std::optional<ParsedLine>> SubmitInput::next() {
   options.not_before_us = options_.not_before_us;
   options.deadline_us = options_.deadline_us;
   options.strict = options_.strict;
+  if (options_.any_model) {
+    options.model = "*";
+  }
   options.custom_ids = &custom_ids_;
   ParsedLine parsed = parse_line(line, options);
   if (!parsed.error && options_.one_stream && parsed.other_stream) {
@@ -121,6 +145,9 @@ ParsedLine SubmitInput::refused(const Submission& submission) const {
                   "of a body: give the same options as before, or name another --batch"
             : "the line has an id of its own, and the broker holds a job of that id with another "
               "body; batch and stream are part of a body: give the line another id";
+  }
+  if (parsed.error->code == Code::unknown_model) {
+    parsed.error->hint += "; --any-model submits the jobs for any engine, as millrace run does";
   }
   if (parsed.error->code == Code::deadline_passed && options_.deadline_us) {
     const auto decoded = decode_job(submission.refused);

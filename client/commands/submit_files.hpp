@@ -3,10 +3,10 @@
 // overwrite.
 //
 // A job's id consists of the batch, the line's number and its hash, so that a file that is
-// submitted twice is the same batch with the same jobs. A line may have an id of its own. The
-// output may overwrite earlier results, because the same command writes them again; a file that
-// holds anything else is refused.
-// Errors: usage, conflict, io_error. Thread safety: one thread.
+// submitted twice is the same batch with the same jobs; the numbers count through all files. A line
+// may have an id of its own. The output may overwrite earlier results, because the same command
+// writes them again; a file that holds anything else is refused. Errors: usage, conflict, io_error.
+// Thread safety: one thread.
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "client/lines/input_files.hpp"
 #include "client/lines/parse_line.hpp"
 #include "client/link/result_wait.hpp"
 #include "schemas/base/env.hpp"
@@ -21,10 +22,12 @@
 namespace millrace::client {
 
 struct SubmitPaths {
-  std::string input, output;  // output empty: standard output
+  std::vector<std::string> inputs;  // "-" is standard input
+  std::string output;               // empty: standard output
+  std::string errors;               // of failed lines; empty: none
 };
 
-// Checks that the input is a file, and that the output may be written.
+// Checks that each input is a file or standard input, and that the outputs may be written.
 Status check_submit_paths(const SubmitPaths& paths);
 
 struct SubmitLineOptions {
@@ -32,24 +35,28 @@ struct SubmitLineOptions {
   std::optional<std::int64_t> not_before_us{}, deadline_us{};  // of lines that name none
   std::string deadline_text{};                                 // as it was typed
   bool strict = false;
+  bool any_model = false;   // the jobs go to any engine, whatever model a line names
   bool one_stream = false;  // true: a line that names another stream is refused
 };
 
 class SubmitInput {
  public:
-  static Result<std::unique_ptr<SubmitInput>> open(Env& env, const std::string& path,
+  // Reads standard input to its end, into a temporary file that has no name.
+  static Result<std::unique_ptr<SubmitInput>> open(Env& env, const std::vector<std::string>& paths,
                                                    SubmitLineOptions options);
 
   const std::string& batch() const { return options_.batch; }
-  Result<std::optional<ParsedLine>> next();  // nothing at the end of the input
+  const InputFiles& files() const { return *files_; }
+  Result<std::uint64_t> count_lines() const;  // reads all of them
+  Result<std::optional<ParsedLine>> next();   // nothing at the end of the input
   // Returns the line whose job the broker refused, with a hint that says what to do.
   ParsedLine refused(const Submission& submission) const;
 
  private:
-  SubmitInput(std::unique_ptr<File> file, SubmitLineOptions options)
-      : file_(std::move(file)), reader_(*file_), options_(std::move(options)) {}
+  SubmitInput(std::unique_ptr<InputFiles> files, SubmitLineOptions options)
+      : files_(std::move(files)), reader_(*files_), options_(std::move(options)) {}
 
-  std::unique_ptr<File> file_;
+  std::unique_ptr<InputFiles> files_;
   LineReader reader_;
   SubmitLineOptions options_;
   CustomIds custom_ids_;

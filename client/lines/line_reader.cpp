@@ -9,7 +9,6 @@ namespace millrace::client {
 namespace {
 
 constexpr std::size_t read_bytes = 256 * limits::KiB;
-constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\v\f") == std::string_view::npos;

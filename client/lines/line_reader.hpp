@@ -12,6 +12,8 @@
 
 namespace millrace::client {
 
+inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
 struct InputLine {
   std::uint64_t number = 0;  // from 1, blank lines counted
   std::string_view text;     // without its line end; empty where too_long; valid until next()

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "client/link/listener_probe.hpp"
 #include "schemas/base/net/local_endpoint.hpp"
 
 namespace millrace::client {
@@ -29,17 +30,28 @@ class PendingAnswer final : public EventHandler {
 };
 
 std::unexpected<Error> unreachable(const Session& session) {
-  std::string hint = "check that it runs and that --broker names its client endpoint";
-  if (session.keyed()) hint += ", or the key file's `broker` line is not this broker's key";
+  std::string more;  // that is worth a look
+  if (session.keyed()) more += ", or the key file's `broker` line is not this broker's key";
   if (session.endpoint() == net::local_endpoint(net::clients_socket)) {
-    hint +=
+    more +=
         "; by default both meet in $XDG_RUNTIME_DIR/millrace, or in /tmp/millrace-UID where that "
         "is not set";
   }
-  return fail(Code::unreachable,
-              "the broker at " + session.endpoint() + " did not answer for " +
-                  std::to_string(session.away_ms()) + " ms",
-              hint);
+  const std::string tried =
+      " (tried for " + std::to_string((session.away_ms() + 500) / 1'000) + " s)";
+  const Listener listener = probe_listener(session.endpoint());
+  if (listener == Listener::none) {
+    return fail(Code::unreachable, "nobody listens at " + session.endpoint() + tried,
+                "start the broker, or name its client endpoint with --broker" + more);
+  }
+  if (listener == Listener::there) {
+    return fail(Code::unreachable,
+                "a program listens at " + session.endpoint() +
+                    ", but it does not answer as a broker does" + tried,
+                "the broker may be stopped or overloaded, or it is another program" + more);
+  }
+  return fail(Code::unreachable, "the broker at " + session.endpoint() + " does not answer" + tried,
+              "check that it runs and that --broker names its client endpoint" + more);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ Status save_checkpoint(Env& env, const std::string& path, const Checkpoint& chec
       .field("epoch", checkpoint.epoch)
       .field("number", checkpoint.number)
       .field("output_bytes", checkpoint.output_bytes)
+      .field("errors_bytes", checkpoint.errors_bytes)
       .end_object();
   text += '\n';
   return write_file_atomically(env, path, text);
@@ -31,6 +32,7 @@ Result<Checkpoint> load_checkpoint(Env& env, const std::string& path) {
     value.at("epoch").get_to(checkpoint.epoch);
     value.at("number").get_to(checkpoint.number);
     value.at("output_bytes").get_to(checkpoint.output_bytes);
+    checkpoint.errors_bytes = value.value("errors_bytes", std::uint64_t{0});
     return checkpoint;
   } catch (const nlohmann::json::exception& error) {
     return fail(Code::ledger_corrupt, path + " cannot be read: " + error.what(),

@@ -15,6 +15,7 @@ struct Checkpoint {
   std::string epoch;  // of the stream; empty before the first result
   std::uint64_t number = 0;
   std::uint64_t output_bytes = 0;
+  std::uint64_t errors_bytes = 0;  // of the file of errors, if there is one
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 

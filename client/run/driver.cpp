@@ -12,6 +12,7 @@
 #include "client/run/engine_watch.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/codec.hpp"
+#include "schemas/openai/notes.hpp"
 #include "schemas/openai/result_parts.hpp"
 
 namespace millrace::client {
@@ -57,9 +58,10 @@ class Driver final : public JobSource, public EntrySink, public EventHandler {
  private:
   Status take_entry(const Entry& entry);
   void note_warnings(std::uint64_t line, const JobResult& result);
-  Status write_bad_line(const ParsedLine& parsed);
-  Status write_line(std::uint64_t number, const std::string& text, const Error* error,
-                    const std::string& custom_id);
+  Status write_bad_line(ParsedLine parsed);
+  Status write_line(std::uint64_t number, const std::string& text,
+                    const std::optional<Error>& error, const std::string& custom_id);
+  std::string in_file(std::uint64_t number) const;
   Status watch_disk();
   Status sync_if_due();
   void report();
@@ -92,7 +94,8 @@ Status Driver::prepare() {
   index_.emplace(std::move(index));
   // An output that is shorter than the checkpoint says has lost lines; the stream still has them.
   const Checkpoint& checkpoint = folder_.checkpoint();
-  const bool whole = output_.size() >= checkpoint.output_bytes;
+  const bool whole =
+      output_.size() >= checkpoint.output_bytes && output_.errors_size() >= checkpoint.errors_bytes;
   taken_ = whole ? checkpoint.number : 0;
   StreamReaderOptions reader;
   reader.stream = stream_name;
@@ -157,7 +160,7 @@ Result<bool> Driver::feed(Submitter& submitter) {
     return true;
   }
   if (parsed.error) {
-    MILLRACE_TRY(write_bad_line(parsed));
+    MILLRACE_TRY(write_bad_line(std::move(parsed)));
     return true;
   }
   open_.emplace(line.number, parsed.body.size());
@@ -195,14 +198,11 @@ Status Driver::take_entry(const Entry& entry) {
   if (output_.holds(id->number)) {
     return {};
   }
-  const JobResult result = result_of(entry, stream_name);
-  const std::string text = result_line(result, id->number, options_.lines);
+  JobResult result = result_of(entry, stream_name);
   const bool good = result.state == JobState::completed && result.result && !result.error;
   if (!good && id->retry < folder_.manifest().retries) {
     return {};  // the line runs again under another id
   }
-  Error unsaid{Code::engine_failed,
-               std::string("the job is ") + std::string(wire_name(result.state)), ""};
   if (result.result) {
     const EngineFacts& used = result.result->effective.engine;
     MILLRACE_TRY(folder_.meet_engine(used.fingerprint, {used.kv_policy, used.kv}));
@@ -212,11 +212,30 @@ Status Driver::take_entry(const Entry& entry) {
     summary_.progress.done_at_ready += summary_.progress.ready_seconds >= 0 ? 1 : 0;
   } else if (result.result) {
     summary_.progress.prompt_tokens += result.result->usage.prompt_tokens;
+    summary_.progress.cached_tokens += result.result->usage.cached_tokens;
     summary_.progress.completion_tokens += result.result->usage.completion_tokens;
   }
+  if (const auto twin = result.metadata.find(std::string(openai::duplicate_key));
+      folder_.input().several() && twin != result.metadata.end()) {
+    const InputPlace first = folder_.input().place(std::stoull(twin->second));
+    twin->second = std::to_string(first.line) + " of " + first.file;
+  }
   note_warnings(id->number, result);
-  const Error* error = good ? nullptr : result.error ? &*result.error : &unsaid;
-  return write_line(id->number, text, error, openai::label_of(result));
+  const Error unsaid{Code::engine_failed,
+                     std::string("the job is ") + std::string(wire_name(result.state)), ""};
+  const std::optional<Error> error =
+      good ? std::nullopt : std::optional(result.error.value_or(unsaid));
+  if (result.error) {
+    result.error->message = in_file(id->number) + result.error->message;
+  }
+  const std::uint64_t line = folder_.input().place(id->number).line;
+  return write_line(id->number, result_line(result, line, options_.lines), error,
+                    openai::label_of(result));
+}
+
+// How the message of an error begins in the output: of several inputs with the file's name.
+std::string Driver::in_file(std::uint64_t number) const {
+  return folder_.input().several() ? folder_.input().place(number).file + ": " : "";
 }
 
 // Results come in any order, so the summary names the first line of the input, not the first that
@@ -226,7 +245,9 @@ void Driver::note_warnings(std::uint64_t line, const JobResult& result) {
   summary_.warned += warnings.empty() ? 0 : 1;
   const auto& first = summary_.first_warned;
   if (!warnings.empty() && (!first || line < first->line)) {
-    summary_.first_warned = WarnedLine{line, openai::label_of(result), warnings.front()};
+    summary_.first_warned =
+        WarnedLine{line, folder_.input().place(line), folder_.input().place_text(line),
+                   openai::label_of(result), warnings.front()};
   }
 }
 
@@ -237,15 +258,20 @@ Status Driver::on_answer(const Submission& submission) {
   return write_bad_line(refused_line(submission.tag, submission.refused, *submission.answer.error));
 }
 
-Status Driver::write_bad_line(const ParsedLine& parsed) {
-  return write_line(parsed.number, bad_line(parsed), &*parsed.error, parsed.custom_id.value_or(""));
+Status Driver::write_bad_line(ParsedLine parsed) {
+  const std::uint64_t number = parsed.number;
+  const std::optional<Error> error = parsed.error;
+  parsed.number = folder_.input().place(number).line;
+  parsed.error->message = in_file(number) + parsed.error->message;
+  return write_line(number, bad_line(parsed), error, parsed.custom_id.value_or(""));
 }
 
-Status Driver::write_line(std::uint64_t number, const std::string& text, const Error* error,
-                          const std::string& custom_id) {
-  MILLRACE_TRY(output_.append(number, text, error != nullptr));
-  if (error != nullptr && summary_.failures.size() < failures_kept) {
-    summary_.failures.push_back({number, custom_id, *error});
+Status Driver::write_line(std::uint64_t number, const std::string& text,
+                          const std::optional<Error>& error, const std::string& custom_id) {
+  MILLRACE_TRY(output_.append(number, text, error.has_value()));
+  if (error && summary_.failures.size() < failures_kept) {
+    summary_.failures.push_back(
+        {folder_.input().place(number), folder_.input().place_text(number), custom_id, *error});
   }
   if (const auto open = open_.find(number); open != open_.end()) {
     open_bytes_ -= open->second;
@@ -292,13 +318,16 @@ Status Driver::settle() {
 
 void Driver::report() {
   RunProgress& progress = summary_.progress;
+  progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;
+  if (output_.lines() != progress.done) {
+    progress.ended_seconds = progress.seconds;
+  }
   progress.done = output_.lines();
   progress.failed = output_.failed_lines();
   // The broker counted the running jobs earlier; some of them may be done by now.
   progress.running = std::min(progress.running, progress.total - progress.done);
   progress.engine_starts = hooks_.engine_starts();
   progress.engine_ready = engine_.joined();
-  progress.seconds = static_cast<double>(clock_.monotonic_us() - started_us_) / 1e6;
   if (progress.engine_ready && progress.ready_seconds < 0) {
     progress.ready_seconds = progress.seconds;
     progress.done_at_ready = progress.done;

@@ -40,13 +40,16 @@ struct DriverHooks {
 };
 
 struct FailedLine {
-  std::uint64_t line = 0;
+  InputPlace place;
+  std::string place_text;  // "line 7", of several inputs "b.jsonl line 2"
   std::string custom_id;
   Error error;
 };
 
 struct WarnedLine {
-  std::uint64_t line = 0;
+  std::uint64_t line = 0;  // counted through all inputs
+  InputPlace place;
+  std::string place_text;
   std::string custom_id;
   std::string warning;  // the first one of the line
 };

@@ -22,34 +22,51 @@ constexpr std::string_view good_end = "\"error\":null}";
 }  // namespace
 
 Result<OutputFile> OutputFile::open(Env& env, const std::string& path, std::uint64_t last_number,
-                                    std::uint64_t synced_bytes) {
+                                    std::uint64_t synced_bytes, const ErrorsFile& errors) {
   MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::write, Access::by_umask));
   OutputFile output(std::move(file), last_number);
-  MILLRACE_TRY(output.scan(synced_bytes));
+  MILLRACE_TRY(output.scan(output.good_, synced_bytes));
+  MILLRACE_TRY(output.open_errors(env, errors));
   return output;
+}
+
+Result<OutputFile> OutputFile::begin(Env& env, std::unique_ptr<File> file,
+                                     std::uint64_t last_number, const ErrorsFile& errors) {
+  OutputFile output(std::move(file), last_number);
+  MILLRACE_TRY(output.open_errors(env, errors));
+  return output;
+}
+
+Status OutputFile::open_errors(Env& env, const ErrorsFile& errors) {
+  if (errors.path.empty()) {
+    return {};
+  }
+  MILLRACE_ASSIGN(bad_.file, env.open(errors.path, OpenMode::write, Access::by_umask));
+  return scan(bad_, errors.synced_bytes);
 }
 
 bool OutputFile::holds(std::uint64_t line_number) const {
   return line_number < held_.size() && held_[line_number];
 }
 
-std::unexpected<Error> OutputFile::foreign_line(std::uint64_t at, bool twice) const {
+std::unexpected<Error> OutputFile::foreign_line(const Part& part, std::uint64_t at,
+                                                bool twice) const {
   return fail(
       Code::conflict,
-      file_->path() + " holds a line at byte " + std::to_string(at) +
+      part.file->path() + " holds a line at byte " + std::to_string(at) +
           (twice ? " that repeats an earlier one" : " that this run did not write"),
       "move the file away and run again: the run takes finished results from the ledger and "
       "computes none again");
 }
 
-Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
+Status OutputFile::take_line(const Part& part, std::string_view start, std::uint64_t at) {
   std::optional<LineId> id;
   if (start.starts_with(id_start)) {
     start.remove_prefix(id_start.size());
     id = parse_line_id(start.substr(0, start.find('"')));
   }
   if (!id || id->number >= held_.size() || held_[id->number]) {
-    return foreign_line(at, id && holds(id->number));
+    return foreign_line(part, at, id && holds(id->number));
   }
   held_[id->number] = true;
   ++lines_;
@@ -57,8 +74,9 @@ Status OutputFile::take_line(std::string_view start, std::uint64_t at) {
 }
 
 // Keeps only the first and last bytes of a line, which may be too large to hold.
-Status OutputFile::scan(std::uint64_t synced_bytes) {
-  MILLRACE_ASSIGN(const std::uint64_t found_size, file_->size());
+Status OutputFile::scan(Part& part, std::uint64_t synced_bytes) {
+  File& file = *part.file;
+  MILLRACE_ASSIGN(const std::uint64_t found_size, file.size());
   const std::uint64_t file_size = std::min(found_size, synced_bytes);
   std::string buffer(scan_bytes, '\0');
   std::string start;
@@ -66,7 +84,7 @@ Status OutputFile::scan(std::uint64_t synced_bytes) {
   std::uint64_t line_at = 0;
   for (std::uint64_t offset = 0; offset < file_size;) {
     const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), file_size - offset);
-    MILLRACE_ASSIGN(const std::size_t got, file_->read_at(offset, std::span(buffer).first(wanted)));
+    MILLRACE_ASSIGN(const std::size_t got, file.read_at(offset, std::span(buffer).first(wanted)));
     if (got == 0) {
       break;
     }
@@ -80,7 +98,7 @@ Status OutputFile::scan(std::uint64_t synced_bytes) {
       if (newline == std::string_view::npos) {
         break;
       }
-      MILLRACE_TRY(take_line(start, line_at));
+      MILLRACE_TRY(take_line(part, start, line_at));
       failed_lines_ += end.ends_with(good_end) ? 0 : 1;
       rest.remove_prefix(newline + 1);
       line_at = offset + static_cast<std::uint64_t>(rest.data() - buffer.data());
@@ -90,13 +108,13 @@ Status OutputFile::scan(std::uint64_t synced_bytes) {
     offset += got;
   }
   if (!start.starts_with(id_start) && !id_start.starts_with(start)) {
-    return foreign_line(line_at, false);  // cuts only a torn line of ours, never other text
+    return foreign_line(part, line_at, false);  // cuts only a torn line of ours, never other text
   }
-  size_ = line_at;
+  part.size = line_at;
   if (line_at < found_size) {
-    cut_bytes_ = found_size - line_at;
-    MILLRACE_TRY(file_->truncate(line_at));
-    MILLRACE_TRY(file_->sync());
+    part.cut_bytes = found_size - line_at;
+    MILLRACE_TRY(file.truncate(line_at));
+    MILLRACE_TRY(file.sync());
   }
   return {};
 }
@@ -135,7 +153,12 @@ Status copy_good_lines(File& from, File& to) {
 
 }  // namespace
 
-Status OutputFile::drop_failed(Env& env, const std::string& path) {
+Status OutputFile::drop_failed(Env& env, const std::string& path, const ErrorsFile& errors) {
+  if (!errors.path.empty()) {
+    MILLRACE_ASSIGN(const auto file, env.open(errors.path, OpenMode::write, Access::by_umask));
+    MILLRACE_TRY(file->truncate(0));
+    return file->sync();
+  }
   const std::string fresh = path + ".new";
   MILLRACE_ASSIGN(const auto from, env.open(path, OpenMode::read));
   MILLRACE_ASSIGN(const auto to, env.open(fresh, OpenMode::replace, Access::by_umask));
@@ -157,28 +180,39 @@ Status OutputFile::append(std::uint64_t line_number, std::string_view text, bool
   held_[line_number] = true;
   ++lines_;
   failed_lines_ += failed ? 1 : 0;
-  pending_ += text;
-  dirty_ = true;
-  return pending_.size() >= pending_bytes ? flush() : Status();
+  Part& part = failed && bad_.file ? bad_ : good_;
+  part.pending += text;
+  part.dirty = true;
+  return part.pending.size() >= pending_bytes ? part.flush() : Status();
+}
+
+Status OutputFile::Part::flush() {
+  if (pending.empty()) {
+    return {};
+  }
+  MILLRACE_TRY(file->write_at(size, pending));
+  size += pending.size();
+  pending.clear();
+  return {};
+}
+
+Status OutputFile::Part::sync() {
+  MILLRACE_TRY(flush());
+  if (dirty) {
+    MILLRACE_TRY(file->sync());
+    dirty = false;
+  }
+  return {};
 }
 
 Status OutputFile::flush() {
-  if (pending_.empty()) {
-    return {};
-  }
-  MILLRACE_TRY(file_->write_at(size_, pending_));
-  size_ += pending_.size();
-  pending_.clear();
-  return {};
+  MILLRACE_TRY(good_.flush());
+  return bad_.flush();
 }
 
 Status OutputFile::sync() {
-  MILLRACE_TRY(flush());
-  if (dirty_) {
-    MILLRACE_TRY(file_->sync());
-    dirty_ = false;
-  }
-  return {};
+  MILLRACE_TRY(good_.sync());
+  return bad_.sync();
 }
 
 }  // namespace millrace::client

@@ -8,8 +8,9 @@
 
 namespace millrace::client {
 
-// Returns "12/64 done (18.8 %), 2 failed, 8 with the engine, 123.4 tok/s, 1 min 20 s left". If that
-// is longer than `columns`, leaves out the parts that matter least.
+// Returns "12/64 done (18.8 %), 2 failed, 8 with the engine, 123.4 tok/s, 40 % of prompts cached,
+// 1 min 20 s left", or what happens before the first job has ended. If that is longer than
+// `columns`, leaves out the parts that matter least.
 std::string progress_text(const RunProgress& progress, std::size_t columns);
 
 // Estimates how long the run will still take. Negative while no estimate is possible: until half as

@@ -1,12 +1,19 @@
 #include "client/run/replaced_run.hpp"
 
+#include <array>
+
 namespace millrace::client {
 namespace {
 
 constexpr std::string_view moving = "replacing", whole = "replaced", unwanted = "dropped";
 constexpr std::string_view prefix = "replaced.";
-constexpr std::string_view had_output = "output";  // content of the marker if there was an output
+// The content of the marker: which outputs there were, each by its word.
+constexpr std::array<std::string_view, 2> had = {"output", "errors"};
 constexpr std::uint64_t most_bytes = 64;
+
+std::string aside(const std::string& output) {
+  return output + ".replaced";
+}
 
 }  // namespace
 
@@ -21,16 +28,22 @@ Result<std::vector<std::string>> ReplacedRun::names_aside() const {
 }
 
 Status ReplacedRun::set_aside() {
-  MILLRACE_ASSIGN(const bool taken, env_->exists(output_aside()));
-  if (taken) {
-    return fail(
-        Code::conflict, output_aside() + " is in the way of --restart",
-        "it may hold the results of an earlier run: move it away, or name another --output");
+  std::string there;  // what the marker says
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    MILLRACE_ASSIGN(const bool taken, env_->exists(aside(outputs_[i])));
+    if (taken) {
+      return fail(
+          Code::conflict, aside(outputs_[i]) + " is in the way of --restart",
+          "it may hold the results of an earlier run: move it away, or name another --output");
+    }
+    MILLRACE_ASSIGN(const bool output_there, env_->exists(outputs_[i]));
+    there += output_there ? (there.empty() ? "" : " ") + std::string(had[i]) : "";
   }
-  MILLRACE_ASSIGN(const bool output_there, env_->exists(output_));
-  MILLRACE_TRY(write_file_atomically(*env_, path(moving), output_there ? had_output : ""));
-  if (output_there) {
-    MILLRACE_TRY(env_->rename(output_, output_aside()));
+  MILLRACE_TRY(write_file_atomically(*env_, path(moving), there));
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (there.contains(had[i])) {
+      MILLRACE_TRY(env_->rename(outputs_[i], aside(outputs_[i])));
+    }
   }
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
   for (const std::string& name : names) {
@@ -55,17 +68,24 @@ Status ReplacedRun::bring_back() {
   MILLRACE_ASSIGN(const bool there, is_there());
   if (there) {
     MILLRACE_ASSIGN(const std::string said, read_file(*env_, path(whole), most_bytes));
-    MILLRACE_ASSIGN(const bool output_waits, env_->exists(output_aside()));
-    if (said == had_output && output_waits) {
-      MILLRACE_TRY(env_->rename(output_aside(), output_));
-    }
+    MILLRACE_TRY(put_outputs_back(said));
     MILLRACE_TRY(remove_own());
-    if (said != had_output) {
-      MILLRACE_TRY(remove_if_there(output_));
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      MILLRACE_TRY(said.contains(had[i]) ? Status() : remove_if_there(outputs_[i]));
     }
     MILLRACE_TRY(env_->rename(path(whole), path(moving)));
   }
   return put_back();
+}
+
+Status ReplacedRun::put_outputs_back(std::string_view said) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    MILLRACE_ASSIGN(const bool waits, env_->exists(aside(outputs_[i])));
+    if (said.contains(had[i]) && waits) {
+      MILLRACE_TRY(env_->rename(aside(outputs_[i]), outputs_[i]));
+    }
+  }
+  return {};
 }
 
 Status ReplacedRun::put_back() {
@@ -74,10 +94,7 @@ Status ReplacedRun::put_back() {
     return {};
   }
   MILLRACE_ASSIGN(const std::string said, read_file(*env_, path(moving), most_bytes));
-  MILLRACE_ASSIGN(const bool output_waits, env_->exists(output_aside()));
-  if (said == had_output && output_waits) {
-    MILLRACE_TRY(env_->rename(output_aside(), output_));
-  }
+  MILLRACE_TRY(put_outputs_back(said));
   MILLRACE_ASSIGN(const std::vector<std::string> names, names_aside());
   for (const std::string& name : names) {
     MILLRACE_TRY(env_->rename(path(name), path(name.substr(prefix.size()))));
@@ -87,7 +104,10 @@ Status ReplacedRun::put_back() {
 
 Status ReplacedRun::remove_new_run() {
   MILLRACE_TRY(remove_own());
-  return remove_if_there(output_);
+  for (const std::string& output : outputs_) {
+    MILLRACE_TRY(remove_if_there(output));
+  }
+  return {};
 }
 
 Status ReplacedRun::remove_own() {
@@ -110,7 +130,9 @@ Status ReplacedRun::drop() {
 }
 
 Status ReplacedRun::remove_aside() {
-  MILLRACE_TRY(remove_if_there(output_aside()));
+  for (const std::string& output : outputs_) {
+    MILLRACE_TRY(remove_if_there(aside(output)));
+  }
   MILLRACE_ASSIGN(const std::vector<std::string> names, names_aside());
   for (const std::string& name : names) {
     MILLRACE_TRY(env_->remove(path(name)));

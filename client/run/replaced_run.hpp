@@ -4,7 +4,7 @@
 // costs nothing.
 //
 //   OUTPUT.millrace/replaced.NAME  what was OUTPUT.millrace/NAME
-//   OUTPUT.replaced                what was OUTPUT
+//   OUTPUT.replaced                what was OUTPUT; the same of a file of errors
 //
 // A marker file in the folder says how far the replacing is, and is renamed at each step: it is
 // `replacing` while files are moved, aside or back, `replaced` when all are aside, and `dropped`
@@ -24,8 +24,9 @@ class ReplacedRun {
  public:
   // `own` tells whether a file of the folder belongs to a run.
   using IsOwn = bool (*)(std::string_view name);
-  ReplacedRun(Env& env, std::string folder, std::string output, IsOwn own)
-      : env_(&env), folder_(std::move(folder)), output_(std::move(output)), is_own_(own) {}
+  // `outputs`: the output, and the file of errors if there is one.
+  ReplacedRun(Env& env, std::string folder, std::vector<std::string> outputs, IsOwn own)
+      : env_(&env), folder_(std::move(folder)), outputs_(std::move(outputs)), is_own_(own) {}
 
   Status set_aside();
   // Completes a step that was interrupted. `begun`: an engine has joined the new run.
@@ -37,7 +38,7 @@ class ReplacedRun {
 
  private:
   std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }
-  std::string output_aside() const { return output_ + ".replaced"; }
+  Status put_outputs_back(std::string_view said);
   Result<std::vector<std::string>> names_aside() const;
   Status put_back();
   Status remove_own();
@@ -45,7 +46,8 @@ class ReplacedRun {
   Status remove_if_there(const std::string& file);
 
   Env* env_;
-  std::string folder_, output_;
+  std::string folder_;
+  std::vector<std::string> outputs_;
   IsOwn is_own_;
 };
 

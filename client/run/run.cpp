@@ -1,13 +1,27 @@
 #include "client/run/run.hpp"
 
+#include <filesystem>
 #include <memory>
 
+#include "client/lines/input_check.hpp"
 #include "client/run/backend.hpp"
+#include "client/run/model_identity.hpp"
 #include "client/run/run_folder.hpp"
+#include "client/run/temporary_place.hpp"
 #include "engine/supervise/supervisor.hpp"
 
 namespace millrace::client {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t check_ms = 2'000;
+
+// A run may go on from another folder, and its files may be moved together.
+std::string relative_to_output(const std::string& file, const std::string& output) {
+  const fs::path folder = fs::absolute(parent_directory(output)).lexically_normal();
+  return fs::absolute(file).lexically_normal().lexically_proximate(folder).string();
+}
 
 // A model that is no file is identified by its name; the engine refuses it or understands it.
 Result<std::string> identity_of(Env& env, const std::string& model) {
@@ -40,6 +54,26 @@ Status begin_retry(RunFolder& folder, const RunOptions& options, RunObserver& ob
   return folder.retry_failed();
 }
 
+// Says which lines will fail before the engine starts, so that a wrong file costs no time. What
+// takes longer is found while the run goes on.
+Status check_before(RunFolder& folder, const RunOptions& options, const Clock& clock,
+                    RunObserver& observer) {
+  const std::int64_t end_us = clock.monotonic_us() + check_ms * us_per_ms;
+  InputCheck check{.strict = options.strict, .most_kept = 1};
+  check.stop = [&] { return clock.monotonic_us() > end_us; };
+  MILLRACE_ASSIGN(const InputReport report, check_input(folder.input(), check));
+  if (report.bad == 0) {
+    return {};
+  }
+  const BadInput& first = report.first_bad.front();
+  observer.note("input_checked", std::to_string(report.bad) + " of " +
+                                     std::string(report.whole ? "" : "the first ") +
+                                     std::to_string(report.lines) +
+                                     " lines will fail; the first, " + first.place_text + ": " +
+                                     first.error.text() + "; millrace check tells the others");
+  return {};
+}
+
 // Starts broker and engines and runs all lines through them. They have ended when this returns.
 Status work(RunFolder& folder, const BackendOptions& backend_options, Env& env, const Clock& clock,
             RunObserver& observer, const RunOptions& options, RunReport& report) {
@@ -68,8 +102,18 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
   std::map<std::string, std::string> settings = options.settings;
   MILLRACE_ASSIGN(settings["--model"], identity_of(*env, options.model));
   settings["--strict"] = options.strict ? "true" : "false";
-  MILLRACE_ASSIGN(RunFolder folder, RunFolder::open(*env, {options.input, options.output}, settings,
-                                                    options.restart));
+  if (!options.errors.empty()) {
+    settings["--errors"] = relative_to_output(options.errors, options.output);
+  }
+  RunPaths paths{options.inputs, options.output, options.errors, {}, options.interrupted};
+  TemporaryPlace place;
+  const bool prints = options.output == standard_stream;
+  if (prints) {
+    MILLRACE_ASSIGN(place, TemporaryPlace::make("run"));
+    paths.output = place.path() + "/results";
+    paths.print = options.print;
+  }
+  MILLRACE_ASSIGN(RunFolder folder, RunFolder::open(*env, paths, settings, options.restart));
   MILLRACE_TRY(begin_retry(folder, options, observer));
   fill_from_output(folder, report);
   if (folder.output().lines() == folder.manifest().input.lines) {
@@ -81,9 +125,13 @@ Status run_file(const RunOptions& options, RunObserver& observer, RunReport& rep
     observer.note("resumed", "going on: " + std::to_string(folder.output().lines()) + " of " +
                                  std::to_string(folder.manifest().input.lines) + " lines are done");
   }
+  if (!folder.resumed()) {
+    MILLRACE_TRY(check_before(folder, options, clock, observer));
+  }
   BackendOptions backend_options;
   backend_options.folder = folder.path("");
   backend_options.folder.pop_back();
+  backend_options.folder_stays = !prints;
   backend_options.engine = options.engine;
   // The run refuses another engine after it has joined, so the broker must give it no jobs before.
   backend_options.fingerprint = folder.manifest().fingerprint;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/run/driver.hpp"
@@ -13,7 +14,11 @@
 namespace millrace::client {
 
 struct RunOptions {
-  std::string model, input, output;
+  std::string model;
+  std::vector<std::string> inputs;  // "-" is standard input, which the run keeps in its folder
+  std::string output;               // "-": the lines go to `print`, and the run cannot go on later
+  std::string errors;               // file of the failed lines; empty: they are in the output
+  std::function<Status(std::string_view)> print;
   std::string engine;                           // program; empty: millrace-engine beside this one
   std::vector<std::string> engine_arguments;    // without --model, --broker and the device
   std::string device, devices;                  // as BackendOptions

@@ -1,13 +1,13 @@
 #include "client/run/run_folder.hpp"
 
+#include <algorithm>
 #include <filesystem>
-#include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
-#include "schemas/base/hash.hpp"
-#include "schemas/base/limits.hpp"
-#include "schemas/base/split_name.hpp"
+#include "client/run/printed_file.hpp"
+#include "client/run/standard_input.hpp"
 
 namespace millrace::client {
 namespace {
@@ -19,33 +19,65 @@ constexpr const char* index_name = "lines";
 constexpr const char* checkpoint_name = "checkpoint.json";
 constexpr const char* lock_name = "lock";
 constexpr const char* log_name = "engine.log";
-constexpr std::uint64_t sample_bytes = 64 * limits::KiB;
-constexpr std::uint64_t samples = 256;
-constexpr int most_links = 40;  // the limit of Linux
+constexpr const char* input_name = "stdin";          // what standard input held
+constexpr const char* new_input_name = "stdin.new";  // the same, until this run has accepted it
+constexpr int most_links = 40;                       // the limit of Linux
 
-Status check_paths(const RunPaths& paths) {
+Status check_input(const std::string& input) {
   std::error_code ignored;
-  const fs::file_status input = fs::status(paths.input, ignored);
-  if (!fs::exists(input)) {
-    return fail(Code::usage, "the input " + paths.input + " does not exist", "check --input");
+  const fs::file_status found = fs::status(input, ignored);
+  if (!fs::exists(found)) {
+    return fail(Code::usage, "the input " + input + " does not exist", "check --input");
   }
-  if (!fs::is_regular_file(input)) {
-    return fail(Code::usage, "the input " + paths.input + " is not a regular file",
-                "write it to a file first: a run must be able to read it again");
+  if (!fs::is_regular_file(found)) {
+    return fail(Code::usage, "the input " + input + " is not a regular file",
+                "write it to a file first, or pipe it in with --input -: a run must be able to "
+                "read it again");
   }
-  const fs::file_status output = fs::status(paths.output, ignored);
-  if (fs::exists(output) && !fs::is_regular_file(output)) {
-    return fail(Code::usage, "the output " + paths.output + " is not a regular file",
+  return {};
+}
+
+// `what` is "output" or "file of errors", `option` the one that names it.
+Status check_output(const std::string& output, const std::vector<std::string>& inputs,
+                    const std::string& what, const std::string& option) {
+  std::error_code ignored;
+  const fs::file_status found = fs::status(output, ignored);
+  if (fs::exists(found) && !fs::is_regular_file(found)) {
+    return fail(Code::usage, "the " + what + " " + output + " is not a regular file",
                 "name a file: a run must be able to go on where it stopped");
   }
-  if (fs::exists(output) && fs::equivalent(paths.input, paths.output, ignored)) {
-    return fail(Code::usage, "input and output are the same file, " + paths.input,
-                "name another --output");
+  for (const std::string& input : inputs) {
+    if (fs::exists(found) && input != standard_stream && fs::equivalent(input, output, ignored)) {
+      return fail(Code::usage, "input and " + what + " are the same file, " + input,
+                  "name another " + option);
+    }
   }
-  const std::string parent = parent_directory(paths.output);
+  const std::string parent = parent_directory(output);
   if (!fs::is_directory(parent, ignored)) {
-    return fail(Code::io_error, "the output's folder " + parent + " does not exist",
-                "make it, or name another --output");
+    return fail(Code::io_error, "the folder of the " + what + ", " + parent + ", does not exist",
+                "make it, or name another " + option);
+  }
+  return {};
+}
+
+Status check_paths(const RunPaths& paths) {
+  for (const std::string& input : paths.inputs) {
+    MILLRACE_TRY(input == standard_stream ? Status() : check_input(input));
+  }
+  if (std::ranges::count(paths.inputs, standard_stream) > 1) {
+    return fail(Code::usage, "standard input is named twice", "give --input - once");
+  }
+  MILLRACE_TRY(check_output(paths.output, paths.inputs, "output", "--output"));
+  if (paths.errors.empty()) {
+    return {};
+  }
+  MILLRACE_TRY(check_output(paths.errors, paths.inputs, "file of errors", "--errors"));
+  std::error_code ignored;
+  if (fs::absolute(paths.errors).lexically_normal() ==
+          fs::absolute(paths.output).lexically_normal() ||
+      fs::equivalent(paths.errors, paths.output, ignored)) {
+    return fail(Code::usage, "--errors and --output are the same file, " + paths.output,
+                "name another file for --errors, or leave it out");
   }
   return {};
 }
@@ -54,7 +86,7 @@ Status check_paths(const RunPaths& paths) {
 // ledger is several files.
 bool is_own(std::string_view name) {
   return name == manifest_name || name == index_name || name == checkpoint_name ||
-         name.starts_with("ledger.sqlite");
+         name == input_name || name.starts_with("ledger.sqlite");
 }
 
 // Follows a link to its target, which need not exist: a run moves and makes the file itself.
@@ -70,19 +102,26 @@ std::string linked_file(fs::path path) {
   return path.string();
 }
 
+std::vector<std::string> outputs_of(const RunPaths& paths) {
+  std::vector<std::string> outputs = {linked_file(paths.output)};
+  if (!paths.errors.empty()) {
+    outputs.push_back(linked_file(paths.errors));
+  }
+  return outputs;
+}
+
 }  // namespace
 
 RunFolder::RunFolder(Env& env, const RunPaths& paths)
     : env_(&env),
       folder_(paths.output + ".millrace"),
-      replaced_(env, folder_, linked_file(paths.output), is_own) {}
+      replaced_(env, folder_, outputs_of(paths), is_own) {}
 
 Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                                   const std::map<std::string, std::string>& settings,
                                   bool restart) {
   MILLRACE_TRY(check_paths(paths));
   RunFolder run(env, paths);
-  MILLRACE_ASSIGN(run.input_, env.open(paths.input, OpenMode::read));
   MILLRACE_ASSIGN(const bool folder_there, env.exists(run.folder_));
   run.made_folder_ = !folder_there;
   MILLRACE_TRY(env.make_directories(run.folder_));
@@ -92,8 +131,11 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
                 "wait for its end, or name another --output");
   }
   MILLRACE_ASSIGN(run.lock_, std::move(lock));
-  const RunPaths real{paths.input, linked_file(paths.output)};
+  RunPaths real = paths;
+  real.output = linked_file(paths.output);
+  real.errors = paths.errors.empty() ? "" : linked_file(paths.errors);
   if (Status prepared = run.prepare(real, settings, restart); !prepared) {
+    run.forget_new_input();
     if (run.made_folder_) {
       run.leave_folder();
     }
@@ -105,6 +147,7 @@ Result<RunFolder> RunFolder::open(Env& env, const RunPaths& paths,
 Status RunFolder::prepare(const RunPaths& paths, const std::map<std::string, std::string>& settings,
                           bool restart) {
   MILLRACE_TRY(recover());
+  MILLRACE_TRY(open_input(paths));
   if (restart) {
     return replace(paths, settings);
   }
@@ -125,12 +168,45 @@ Status RunFolder::prepare(const RunPaths& paths, const std::map<std::string, std
   return open_output(paths);
 }
 
+// Standard input is copied into the folder, because a run reads its input more than once. Where it
+// holds nothing, the copy of an earlier call is used.
+Status RunFolder::open_input(const RunPaths& paths) {
+  std::vector<std::string> files = paths.inputs;
+  std::vector<std::string> names = paths.inputs;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i] == standard_stream) {
+      MILLRACE_TRY(
+          keep_standard_input(*env_, path(new_input_name), path(input_name), paths.interrupted));
+      files[i] = path(new_input_name);
+      names[i] = "standard input";
+      new_input_ = true;
+    }
+  }
+  MILLRACE_ASSIGN(input_, InputFiles::open(*env_, files, std::move(names)));
+  return {};
+}
+
+// Call this before the manifest says what the input is, and when it is known to be the same.
+Status RunFolder::accept_input() {
+  return std::exchange(new_input_, false) ? env_->rename(path(new_input_name), path(input_name))
+                                          : Status();
+}
+
+void RunFolder::forget_new_input() {
+  if (std::exchange(new_input_, false)) {
+    static_cast<void>(env_->remove(path(new_input_name)));
+  }
+}
+
 Status RunFolder::open_output(const RunPaths& paths) {
   MILLRACE_ASSIGN(checkpoint_, load_checkpoint(*env_, path(checkpoint_name)));
-  MILLRACE_ASSIGN(
-      OutputFile output,
-      OutputFile::open(*env_, paths.output, manifest_.input.last_number, checkpoint_.output_bytes));
-  output_ = std::make_unique<OutputFile>(std::move(output));
+  errors_path_ = paths.errors;
+  const std::uint64_t last = manifest_.input.last_number;
+  auto output =
+      paths.print ? OutputFile::begin(*env_, printed_file(paths.print), last, errors())
+                  : OutputFile::open(*env_, paths.output, last, checkpoint_.output_bytes, errors());
+  MILLRACE_ASSIGN(OutputFile opened, std::move(output));
+  output_ = std::make_unique<OutputFile>(std::move(opened));
   return {};
 }
 
@@ -185,8 +261,9 @@ bool RunFolder::is_unused(const Error& difference, const RunPaths& paths) const 
     return false;
   }
   const auto checkpoint = load_checkpoint(*env_, path(checkpoint_name));
-  return checkpoint && OutputFile::open(*env_, paths.output, manifest_.input.last_number,
-                                        checkpoint->output_bytes);
+  return checkpoint &&
+         OutputFile::open(*env_, paths.output, manifest_.input.last_number,
+                          checkpoint->output_bytes, {paths.errors, checkpoint->errors_bytes});
 }
 
 // Removes the manifest first: without it the other files are ignored.
@@ -197,23 +274,32 @@ Status RunFolder::discard(const RunPaths& paths) {
     MILLRACE_TRY(env_->remove(path(manifest_name)));
   }
   for (const std::string& name : names) {
-    if (name != manifest_name && name != lock_name && !fs::is_directory(path(name))) {
+    const bool stays = name == manifest_name || name == lock_name || name == new_input_name;
+    if (!stays && !fs::is_directory(path(name))) {
       MILLRACE_TRY(env_->remove(path(name)));
     }
   }
-  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::replace, Access::by_umask));
-  return output->sync();
+  for (const std::string& file : outputs_of(paths)) {
+    MILLRACE_ASSIGN(auto output, env_->open(file, OpenMode::replace, Access::by_umask));
+    MILLRACE_TRY(output->sync());
+  }
+  return {};
 }
 
 Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::string>& settings) {
   MILLRACE_ASSIGN(const bool there, env_->exists(paths.output));
   made_output_ = !there;
-  MILLRACE_ASSIGN(auto output, env_->open(paths.output, OpenMode::write, Access::by_umask));
-  MILLRACE_ASSIGN(const std::uint64_t size, output->size());
-  if (size != 0) {
-    return fail(Code::conflict,
-                paths.output + " exists and is not the output of a run that could go on",
-                "name another --output, or overwrite it with --restart");
+  for (const std::string& file : outputs_of(paths)) {
+    MILLRACE_ASSIGN(auto output, env_->open(file, OpenMode::write, Access::by_umask));
+    MILLRACE_ASSIGN(const std::uint64_t size, output->size());
+    if (size != 0) {
+      const bool is_output = file == paths.output;
+      return fail(Code::conflict,
+                  file + " exists and is not the " + (is_output ? "output" : "file of errors") +
+                      " of a run that could go on",
+                  std::string("name another ") + (is_output ? "--output" : "--errors") +
+                      ", or overwrite it with --restart");
+    }
   }
   // A ledger without a manifest is left from a start that was interrupted, and holds no jobs yet.
   MILLRACE_ASSIGN(const std::vector<std::string> names, env_->list(folder_));
@@ -223,8 +309,9 @@ Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::
     }
   }
   MILLRACE_ASSIGN(manifest_.input, write_line_index(*env_, *input_, path(index_name)));
-  manifest_.input_path = paths.input;
+  manifest_.input_path = input_->path();
   manifest_.settings = settings;
+  MILLRACE_TRY(accept_input());
   return save_manifest(*env_, path(manifest_name), manifest_);
 }
 
@@ -232,7 +319,8 @@ Status RunFolder::go_on(const RunPaths&, const std::map<std::string, std::string
   resumed_ = true;
   MILLRACE_ASSIGN(manifest_, load_manifest(*env_, path(manifest_name)));
   MILLRACE_TRY(check_settings(manifest_, settings));
-  return check_line_index(*env_, *input_, path(index_name), manifest_.input);
+  MILLRACE_TRY(check_line_index(*env_, *input_, path(index_name), manifest_.input));
+  return accept_input();
 }
 
 Result<LineIndexReader> RunFolder::index() const {
@@ -278,7 +366,7 @@ bool RunFolder::undo(UndoLog log) {
 
 Status RunFolder::settle(const std::string& epoch, std::uint64_t number) {
   MILLRACE_TRY(output_->sync());
-  checkpoint_ = {epoch, number, output_->size()};
+  checkpoint_ = {epoch, number, output_->size(), output_->errors_size()};
   return save_checkpoint(*env_, path(checkpoint_name), checkpoint_);
 }
 
@@ -290,60 +378,12 @@ Status RunFolder::retry_failed() {
   MILLRACE_TRY(save_manifest(*env_, path(manifest_name), manifest_));
   const std::string output_path = output_->path();
   output_.reset();
-  MILLRACE_TRY(OutputFile::drop_failed(*env_, output_path));
-  MILLRACE_ASSIGN(
-      OutputFile output,
-      OutputFile::open(*env_, output_path, manifest_.input.last_number, checkpoint_.output_bytes));
+  MILLRACE_TRY(OutputFile::drop_failed(*env_, output_path, errors()));
+  MILLRACE_ASSIGN(OutputFile output,
+                  OutputFile::open(*env_, output_path, manifest_.input.last_number,
+                                   checkpoint_.output_bytes, errors()));
   output_ = std::make_unique<OutputFile>(std::move(output));
   return settle(checkpoint_.epoch, checkpoint_.number);
-}
-
-namespace {
-
-// The size of a file and a hash of samples of it.
-Result<std::string> file_identity(Env& env, const std::string& path) {
-  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
-  MILLRACE_ASSIGN(const std::uint64_t size, file->size());
-  Hasher128 hasher;
-  std::string block(sample_bytes, '\0');
-  const std::uint64_t step = std::max(sample_bytes, size / samples);
-  for (std::uint64_t at = 0; at < size; at += step) {
-    MILLRACE_ASSIGN(const std::size_t got, file->read_at(at, std::span(block)));
-    hasher.update(std::string_view(block).substr(0, got));
-  }
-  return std::to_string(size) + "-" + hasher.digest().hex();
-}
-
-// The identities of a model folder's files together.
-Result<std::string> folder_identity(Env& env, const std::string& folder) {
-  std::string all;
-  MILLRACE_ASSIGN(const auto names, env.list(folder));
-  for (const std::string& name : names) {
-    const bool is_read =
-        name.ends_with(".json") || name.ends_with(".jinja") || name.ends_with(".safetensors");
-    if (!is_read) continue;
-    MILLRACE_ASSIGN(const std::string identity, file_identity(env, folder + "/" + name));
-    all += name + " " + identity + "\n";
-  }
-  return "folder-" + hash128(all).hex();
-}
-
-}  // namespace
-
-Result<std::string> model_identity(Env& env, const std::string& path) {
-  MILLRACE_ASSIGN(const bool is_folder, env.exists(path + "/config.json"));
-  if (is_folder) return folder_identity(env, path);
-  const auto split = split_name(path);
-  if (!split || split->count == 1) return file_identity(env, path);
-  std::string all;
-  for (std::uint32_t number = 1; number <= split->count; ++number) {
-    const std::string part = split->part(number);
-    MILLRACE_ASSIGN(const bool is_there, env.exists(part));
-    if (!is_there) return "split, without part " + std::to_string(number);  // the engine refuses it
-    MILLRACE_ASSIGN(const std::string identity, file_identity(env, part));
-    all += identity + "\n";
-  }
-  return "split-" + hash128(all).hex();
 }
 
 }  // namespace millrace::client

@@ -3,10 +3,14 @@
 // run. Opening it decides whether a run begins, goes on, is done, or is refused.
 // Errors: usage (paths), output_in_use, conflict (the output is not this run's), input_changed,
 // settings_changed, io_error, disk_full. Thread safety: one thread.
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "client/lines/input_files.hpp"
 #include "client/run/checkpoint.hpp"
 #include "client/run/manifest.hpp"
 #include "client/run/output_file.hpp"
@@ -15,8 +19,15 @@
 
 namespace millrace::client {
 
+inline constexpr std::string_view standard_stream = "-";  // names standard input or output
+
 struct RunPaths {
-  std::string input, output;
+  std::vector<std::string> inputs;  // at most one of them is "-", standard input
+  std::string output;
+  std::string errors{};  // of failed lines; empty: they go into the output
+  // If given, receives the output's text in place of the file `output`, beside which the folder is.
+  std::function<Status(std::string_view)> print{};
+  std::function<bool()> interrupted{};  // ends the reading of standard input
 };
 
 enum class UndoLog : std::uint8_t { keep, remove };  // what undo() does with engine.log
@@ -30,7 +41,7 @@ class RunFolder {
 
   const Manifest& manifest() const { return manifest_; }
   OutputFile& output() { return *output_; }
-  File& input() { return *input_; }
+  InputFiles& input() { return *input_; }
   bool resumed() const { return resumed_; }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   Result<LineIndexReader> index() const;
@@ -62,6 +73,10 @@ class RunFolder {
   void leave_folder();
   Status recover();
   Status replace(const RunPaths& paths, const std::map<std::string, std::string>& settings);
+  Status open_input(const RunPaths& paths);
+  Status accept_input();
+  void forget_new_input();
+  ErrorsFile errors() const { return {errors_path_, checkpoint_.errors_bytes}; }
   Status open_output(const RunPaths& paths);
   Status begin(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status go_on(const RunPaths& paths, const std::map<std::string, std::string>& settings);
@@ -72,17 +87,14 @@ class RunFolder {
   std::string folder_;
   ReplacedRun replaced_;
   std::unique_ptr<FileLock> lock_;
-  std::unique_ptr<File> input_;
+  std::unique_ptr<InputFiles> input_;
+  bool new_input_ = false;  // standard input was copied, and the copy is not accepted yet
+  std::string errors_path_;
   std::unique_ptr<OutputFile> output_;
   Manifest manifest_;
   Checkpoint checkpoint_;
   bool resumed_ = false;
   bool made_output_ = false, made_folder_ = false;  // this run created them
 };
-
-// Returns a short identity of a model file, without reading all of it: its size and, as hex, a hash
-// of blocks spread over the file; of a split model or a folder of a hub, a hash of this of all
-// parts, or of all files that the engine reads.
-Result<std::string> model_identity(Env& env, const std::string& path);
 
 }  // namespace millrace::client

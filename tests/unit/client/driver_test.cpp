@@ -26,7 +26,7 @@ class Troubles final : public RunObserver {
 class DriverTest : public ::testing::Test {
  protected:
   Status go(const std::string& input) {
-    const RunPaths paths{folder_.write("in", input), folder_ / "out"};
+    const RunPaths paths{{folder_.write("in", input)}, folder_ / "out"};
     auto run = RunFolder::open(*env_, paths, {{"--model", "m"}}, false);
     if (!run) {
       return fail(run.error());
@@ -100,7 +100,7 @@ TEST_F(DriverTest, AResultThatCannotBeDecodedIsAFailedLineAndTheRunGoesOn) {
   const auto message = lines.at(2)["error"]["message"].get<std::string>();
   EXPECT_TRUE(message.starts_with("result 2 of stream results cannot be decoded: ")) << message;
   ASSERT_EQ(summary_.failures.size(), 1U);
-  EXPECT_EQ(summary_.failures[0].line, 2U);
+  EXPECT_EQ(summary_.failures[0].place.line, 2U);
   // The same command again finds nothing left to do.
   ASSERT_TRUE(go(three_lines));
   EXPECT_EQ(output().size(), 3U);

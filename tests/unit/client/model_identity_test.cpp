@@ -1,8 +1,9 @@
+#include "client/run/model_identity.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "client/run/run_folder.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 
 namespace millrace::client {

@@ -33,13 +33,13 @@ class PowerCut : public ::testing::Test {
     for (std::uint64_t i = 0; i < line_count; ++i) {
       input_ += "line " + std::to_string(i) + "\n";
     }
-    paths_ = {folder_.write("in", input_), folder_ / "out"};
+    paths_ = {{folder_.write("in", input_)}, folder_ / "out"};
   }
 
   void put_input(FaultEnv& env) {
-    const std::string parent = parent_directory(paths_.input);
+    const std::string parent = parent_directory(paths_.inputs[0]);
     ASSERT_TRUE(env.make_directories(parent));
-    ASSERT_TRUE(write_file_atomically(env, paths_.input, input_));
+    ASSERT_TRUE(write_file_atomically(env, paths_.inputs[0], input_));
   }
 
   // One session: opens the run, writes the results of the stream, where number n is line n, and

@@ -15,7 +15,7 @@ RunProgress halfway() {
   progress.engine_ready = true;
   progress.done_at_ready = 20;  // earlier and bad lines, which took no time
   progress.ready_seconds = 10;
-  progress.seconds = 40;
+  progress.seconds = progress.ended_seconds = 40;
   progress.prompt_tokens = 300;
   progress.completion_tokens = 100;
   return progress;
@@ -27,6 +27,8 @@ TEST(ProgressText, ShowsAllPartsIfThereIsRoom) {
   RunProgress live = halfway();
   live.tokens_per_second_now = 321.5;
   EXPECT_NE(progress_text(live, 200).find(", 321.5 tok/s"), std::string::npos);
+  live.cached_tokens = 75;
+  EXPECT_NE(progress_text(live, 200).find(", 25 % of prompts cached, 1 min"), std::string::npos);
 }
 
 TEST(ProgressText, NeverGrowsBeyondTheTerminal) {
@@ -39,7 +41,35 @@ TEST(ProgressText, NeverGrowsBeyondTheTerminal) {
     EXPECT_LE(progress_text(halfway(), columns).size(), columns);
     EXPECT_LE(progress_text(starting, columns).size(), columns);
   }
-  EXPECT_EQ(progress_text(starting, 60), "60/200 done (30.0 %), 2 failed, the engine starts");
+  EXPECT_EQ(progress_text(starting, 60),
+            "60/200 done (30.0 %), 2 failed, the engine loads the model");
+}
+
+TEST(ProgressText, SaysWhatHappensBeforeTheFirstJobHasEnded) {
+  RunProgress progress;
+  progress.total = 200;
+  progress.engine_starts = 1;
+  progress.seconds = 12;
+  EXPECT_EQ(progress_text(progress, 200),
+            "0/200 done (0.0 %), 0 failed, the engine loads the model, 12 s (its first start takes "
+            "longer)");
+  progress.engine_ready = true;
+  progress.ready_seconds = 12;
+  progress.running = 64;
+  EXPECT_EQ(progress_text(progress, 200),
+            "0/200 done (0.0 %), 0 failed, 64 with the engine, reading prompts");
+  progress.tokens_per_second_now = 512;
+  EXPECT_EQ(progress_text(progress, 200),
+            "0/200 done (0.0 %), 0 failed, 64 with the engine, no result yet, 512.0 tok/s");
+}
+
+TEST(ProgressText, TheTimeLeftCountsDownUntilAnEndIsOverdue) {
+  RunProgress progress = halfway();
+  const double first = seconds_left(progress);
+  progress.seconds += 10;
+  EXPECT_DOUBLE_EQ(seconds_left(progress), first - 10);
+  progress.seconds += 1'000;
+  EXPECT_DOUBLE_EQ(seconds_left(progress), 1'010);  // as long as nothing has ended
 }
 
 TEST(ProgressText, ShowsTheTimeLeftOnceItCanBeEstimated) {

@@ -127,7 +127,7 @@ TEST_F(RunParts, PoliciesOfTheSameMeaningAreNoChange) {
 
 TEST_F(RunParts, AnotherChoiceOfAutoNamesBothPolicies) {
   folder_.write("in", "a\nb\n");
-  auto run = RunFolder::open(*env_, {folder_ / "in", folder_ / "out"}, {{"--kv", "auto"}}, false);
+  auto run = RunFolder::open(*env_, {{folder_ / "in"}, folder_ / "out"}, {{"--kv", "auto"}}, false);
   ASSERT_TRUE(run.has_value()) << run.error().text();
   ASSERT_TRUE(run->meet_engine("one", {"q8", "q8g64/q8g64 x30"}));
   EXPECT_TRUE(run->meet_engine("one", {"q8", "q8g64/q8g64 x30"}));
@@ -206,7 +206,7 @@ TEST_F(RunParts, OutputLinesLongerThanTheScanBuffer) {
 
 TEST_F(RunParts, AFolderBeginsGoesOnAndLocks) {
   folder_.write("in", "a\nb\n");
-  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out"};
   {
     auto first = RunFolder::open(*env_, paths, {{"--kv", "f16"}}, false);
     ASSERT_TRUE(first.has_value()) << first.error().text();
@@ -228,7 +228,7 @@ TEST_F(RunParts, AFolderBeginsGoesOnAndLocks) {
 
 TEST_F(RunParts, ARunThatNoEngineJoinedMayGetOtherSettings) {
   folder_.write("in", "a\nb\n");
-  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out"};
   const auto open = [&](const std::string& device) {
     return RunFolder::open(*env_, paths, {{"--device", device}}, false);
   };
@@ -256,7 +256,7 @@ TEST_F(RunParts, ARunThatNoEngineJoinedMayGetOtherSettings) {
 TEST_F(RunParts, UndoRemovesWhatTheRunMadeAndNothingElse) {
   namespace fs = std::filesystem;
   folder_.write("in", "a\nb\n");
-  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out"};
   const auto undo = [&](const std::string& theirs) {
     auto run = RunFolder::open(*env_, paths, {}, false);
     ASSERT_TRUE(run.has_value()) << run.error().text();
@@ -284,7 +284,7 @@ TEST_F(RunParts, UndoRemovesWhatTheRunMadeAndNothingElse) {
 
 TEST_F(RunParts, ARestartKeepsTheEarlierRunUntilAnEngineJoins) {
   folder_.write("in", "a\nb\n");
-  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out"};
   const auto open = [&](const char* device, bool restart) {
     return RunFolder::open(*env_, paths, {{"--device", device}}, restart);
   };
@@ -328,7 +328,7 @@ TEST_F(RunParts, ARestartWritesTheFileThatALinkLeadsTo) {
   folder_.write("data/out", output_line(1, "\"error\":{}}"));
   fs::permissions(folder_ / "data/out", fs::perms::owner_read | fs::perms::owner_write);
   fs::create_symlink("data/out", folder_ / "out");
-  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out"};
   for (const bool meets : {false, true}) {
     auto run = RunFolder::open(*env_, paths, {}, true);
     ASSERT_TRUE(run.has_value()) << run.error().text();
@@ -351,7 +351,7 @@ TEST_F(RunParts, AnInterruptedRestartRestoresTheFileThatALinkLeadsTo) {
   const std::string before = output_line(1, "\"error\":{}}");
   folder_.write("data/out", before);
   fs::create_symlink("data/out", folder_ / "out");
-  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out"};
   ASSERT_TRUE(RunFolder::open(*env_, paths, {}, true).has_value());
   fs::remove(folder_ / "data/out");  // the restart has not made it yet
   static_cast<void>(RunFolder::open(*env_, paths, {}, false));
@@ -365,7 +365,7 @@ TEST_F(RunParts, ARestartIsRefusedIfAFileIsInItsWay) {
   folder_.write("out", output_line(1, "\"error\":{}}"));
   folder_.write("out.replaced", "precious");
   const std::string before = folder_.read("out");
-  const auto run = RunFolder::open(*env_, {folder_ / "in", folder_ / "out"}, {}, true);
+  const auto run = RunFolder::open(*env_, {{folder_ / "in"}, folder_ / "out"}, {}, true);
   ASSERT_FALSE(run);
   EXPECT_EQ(run.error().code, Code::conflict);
   EXPECT_EQ(folder_.read("out.replaced"), "precious");

@@ -38,7 +38,7 @@ TEST_F(RunRetry, FailedLinesLeaveTheOutputWhateverTheirLength) {
 
 TEST_F(RunRetry, ARetryIsInTheManifestBeforeTheOutputLosesLines) {
   folder_.write("in", "a\nb\n");
-  const RunPaths paths{folder_ / "in", folder_ / "out"};
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out"};
   {
     auto run = RunFolder::open(*env_, paths, {}, false);
     ASSERT_TRUE(run.has_value()) << run.error().text();

@@ -1,0 +1,94 @@
+"""`millrace submit` with several inputs, standard input, a file of errors and a progress line."""
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import termios
+
+from patience import PATIENCE_S
+from programs import completion
+
+JOBS = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
+TEXT = "".join(line + "\n" for line in JOBS)
+
+
+def records(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_standard_input_submitted_again_is_the_same_batch(broker):
+    broker.engine()
+    done = broker.millrace("submit", "-", "--wait", text=TEXT, expect=0)
+    assert sorted(x["custom_id"] for x in records(done.stdout)) == [f"j{i}" for i in range(1, 9)]
+    assert "8 jobs submitted (0 known already)" in done.stderr and "batch stdin-" in done.stderr
+    again = broker.millrace("submit", "-", "--wait", "--output", "-", text=TEXT, expect=0)
+    assert "(8 known already)" in again.stderr and len(records(again.stdout)) == 8
+    assert broker.millrace("submit", "-", "-", text=TEXT).returncode == 2
+
+
+def test_errors_name_the_file_and_may_go_to_a_file_of_their_own(broker, tmp_path):
+    broker.engine(STUB_FAIL_ON="prompt 3")
+    a, b, errors = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "errors.jsonl"
+    a.write_text("\n".join(JOBS[:4]))
+    b.write_text(JOBS[4] + "\nbad\n")
+    words = ["submit", str(a), str(b), "--errors", str(errors)]
+    done = broker.millrace(*words, expect=1)
+    assert f"{b} line 2: not valid JSON" in done.stderr
+    (bad,) = records(errors.read_text())
+    assert (bad["error"]["line"], bad["error"]["message"][:len(str(b))]) == (2, str(b))
+    done = broker.millrace(*words, "--wait", expect=1)
+    assert sorted(x["custom_id"] for x in records(done.stdout)) == ["j1", "j2", "j4", "j5"]
+    assert sorted(x["custom_id"] or "" for x in records(errors.read_text())) == ["", "j3"]
+    assert f"Errors: {errors}" in done.stderr
+    same = broker.millrace("submit", str(a), "--wait", "-o", str(errors), "--errors", str(errors))
+    assert same.returncode == 2 and "same file" in same.stderr
+
+
+def on_terminal(command, columns, **env):
+    """Returns what the command writes to its standard error, which is a terminal."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 20, columns, 0, 0))
+    process = subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    shown = b""
+    try:
+        while piece := os.read(master, 4096):
+            shown += piece
+    except OSError:
+        pass  # the program has closed its end
+    os.close(master)
+    assert process.wait(PATIENCE_S) == 0
+    return shown.decode().replace("\x1b[K", "").split("\r")
+
+
+def test_waiting_shows_how_far_it_is(broker, tmp_path):
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text("".join(completion(f"k{i}", f"p {i}") + "\n" for i in range(12)))
+    broker.engine(STUB_DELAY_MS="400", STUB_ROWS="2")
+    lines = on_terminal(broker.command("submit", str(jobs), "--wait"), 100)
+    progress = [x for x in lines if "/12 done" in x]
+    assert len(progress) > 5, lines
+    assert any("with the engine" in x and "left" in x for x in progress)
+    first_left = next(i for i, x in enumerate(progress) if "left" in x)
+    assert not progress[first_left].startswith("0/12"), "no time left before a job has ended"
+    assert max(map(len, progress)) < 100
+    again = on_terminal(broker.command("submit", str(jobs), "--wait"), 100)
+    assert "12 completed, 0 failed" in "".join(again)
+
+
+def test_without_an_engine_the_progress_says_so(broker, tmp_path):
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text(TEXT)
+    master, slave = pty.openpty()
+    process = subprocess.Popen(broker.command("submit", str(jobs), "--wait"), stderr=slave,
+                               stdout=subprocess.DEVNULL)
+    os.close(slave)
+    shown = b""
+    while b"no engine is with the broker" not in shown:
+        shown += os.read(master, 4096)
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 130
+    os.close(master)

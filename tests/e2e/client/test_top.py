@@ -1,0 +1,157 @@
+"""`millrace top` and `status --watch`: what they draw, at which widths, and which keys they know"""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from patience import PATIENCE_S
+from programs import completion, wait_until
+
+
+class Terminal:
+    """A command in a terminal of so many columns; what it draws is kept as frames."""
+
+    def __init__(self, command, columns, rows=24):
+        self.master, slave = pty.openpty()
+        self.resize(columns, rows, slave)
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        self.shown = ""
+
+    def resize(self, columns, rows, end=None):
+        fcntl.ioctl(self.master if end is None else end, termios.TIOCSWINSZ,
+                    struct.pack("4H", rows, columns, 0, 0))
+
+    def read(self, seconds=0.05):
+        while select.select([self.master], [], [], seconds)[0]:
+            try:
+                piece = os.read(self.master, 65536)
+            except OSError:
+                return
+            if not piece:
+                return
+            self.shown += piece.decode()
+
+    def frames(self):
+        """Returns the lines of each frame, without escape sequences."""
+        whole = self.shown.split("\x1b[H")[1:]
+        plain = [re.sub(r"\x1b\[\??[0-9]*[A-Za-z]", "", x) for x in whole]
+        return [[line.strip("\r") for line in x.split("\n")] for x in plain]
+
+    def wait_for(self, condition, what):
+        def done():
+            self.read()
+            return self.frames() and condition(self.frames()[-1])
+        wait_until(done, what)
+        return self.frames()[-1]
+
+    def press(self, key):
+        os.write(self.master, key.encode())
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+@pytest.fixture
+def busy(broker, tmp_path):
+    jobs = tmp_path / ("evening-" + "long-name-" * 8 + ".jsonl")
+    jobs.write_text("".join(completion(f"j{i}", f"p {i}") + "\n" for i in range(500)))
+    broker.engine(STUB_DELAY_MS="300", STUB_ROWS="4")
+    broker.millrace("submit", str(jobs), expect=0)
+    return broker
+
+
+def text(frame):
+    return "\n".join(frame)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_top_fits_the_terminal_and_shows_what_counts(busy, columns):
+    screen = Terminal(busy.command("top"), columns)
+    try:
+        frame = screen.wait_for(lambda x: "evening-" in text(x) and "stub" in text(x), "a frame")
+        for line in (x for one in screen.frames() for x in one):
+            assert len(line) <= columns, line
+        assert len(frame) <= 24
+        assert re.search(r"queued \d+  leased 4", text(frame))
+        assert "jobs/s" in text(frame) and "ENGINE" in text(frame) and "BATCH" in text(frame)
+        frame = screen.wait_for(lambda x: " left" in text(x), "an estimate of the time left")
+        screen.wait_for(lambda x: "oldest job" in text(x) or columns == 60, "the oldest job")
+        screen.press("q")
+        assert screen.process.wait(PATIENCE_S) == 0
+        screen.read()
+        assert screen.shown.startswith("\x1b[?1049h") and screen.shown.endswith("\x1b[?1049l")
+    finally:
+        screen.end()
+
+
+def test_p_stops_the_display_and_lets_it_go_on(busy):
+    screen = Terminal(busy.command("top"), 100)
+    try:
+        screen.wait_for(lambda x: "evening-" in text(x), "a frame")
+        screen.press("p")
+        screen.wait_for(lambda x: "display stopped" in x[0], "the stop")
+        before = len(screen.frames())
+        time.sleep(2.5)
+        screen.read()
+        assert len(screen.frames()) == before, "nothing is drawn while the display is stopped"
+        screen.press("p")
+        screen.wait_for(lambda x: "display stopped" not in x[0], "the display goes on")
+        screen.resize(62, 12)
+        frame = screen.wait_for(lambda x: len(x) <= 12, "the smaller size")
+        assert max(map(len, frame)) <= 62 and frame[-1].startswith("q quit")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.process.wait(PATIENCE_S) == 130
+    finally:
+        screen.end()
+
+
+def test_top_waits_for_a_broker_that_is_away(busy):
+    screen = Terminal(busy.command("top"), 100)
+    try:
+        screen.wait_for(lambda x: "evening-" in text(x), "a frame")
+        busy.kill()
+        screen.wait_for(lambda x: "does not answer" in x[0], "that it is away")
+        busy.start()
+        screen.wait_for(lambda x: "does not answer" not in x[0], "that it is back")
+        screen.press("q")
+        assert screen.process.wait(PATIENCE_S) == 0
+    finally:
+        screen.end()
+
+
+def test_top_without_a_terminal_is_printed_once(busy):
+    once = busy.millrace("top", expect=0).stdout
+    assert "ENGINE" in once and "\x1b" not in once
+    view = json.loads(busy.millrace("top", "--json", expect=0).stdout)
+    assert view["counts"]["leased"] == 4 and len(view["batches"]) == 1
+
+
+def test_status_is_shown_again_and_again_and_breaks_no_word(busy):
+    screen = Terminal(busy.command("status", "--watch", "1"), 60)
+    try:
+        screen.wait_for(lambda _: len(screen.frames()) >= 3, "three looks")
+        words = set(busy.millrace("status").stdout.split())
+        for frame in screen.frames()[:-1]:
+            assert max(map(len, frame)) <= 60
+            cut = {w for line in frame for w in line.split() if not re.search(r"\d", w)} - words
+            assert not cut, cut
+        screen.process.send_signal(signal.SIGTERM)
+        assert screen.process.wait(PATIENCE_S) == 130
+    finally:
+        screen.end()
+    process = subprocess.Popen(busy.command("status", "--watch"), stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("queued ")
+    process.terminate()
+    process.communicate(timeout=PATIENCE_S)

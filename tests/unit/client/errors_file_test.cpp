@@ -1,0 +1,69 @@
+// Failed lines of a run that has a file of errors beside its output.
+#include <gtest/gtest.h>
+
+#include "client/run/line_id.hpp"
+#include "client/run/run_folder.hpp"
+#include "tests/unit/client/temporary_folder.hpp"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::uint64_t everything = ~0ull;  // bytes of a file that are known to be on disk
+
+std::string output_line(std::uint64_t number, const std::string& rest) {
+  return "{\"id\":\"" + line_id(number, number * 31) + "\"," + rest + "\n";
+}
+
+class ErrorsFileTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  std::unique_ptr<Env> env_ = posix_env();
+};
+
+TEST_F(ErrorsFileTest, FailedLinesMayHaveAFileOfTheirOwn) {
+  const std::string good = output_line(1, "\"error\":null}"), bad = output_line(2, "\"error\":{}}");
+  {
+    auto output = OutputFile::open(*env_, folder_ / "out", 6, everything, {folder_ / "bad"});
+    ASSERT_TRUE(output->append(1, good, false));
+    ASSERT_TRUE(output->append(2, bad, true));
+    EXPECT_TRUE(output->dirty());
+    ASSERT_TRUE(output->sync());
+    EXPECT_FALSE(output->dirty());
+    EXPECT_EQ(output->size(), good.size());
+    EXPECT_EQ(output->errors_size(), bad.size());
+  }
+  EXPECT_EQ(folder_.read("out"), good);
+  EXPECT_EQ(folder_.read("bad"), bad);
+  // A torn end of either is cut, and what both hold counts.
+  folder_.write("bad", bad + "{\"id\":\"3-");
+  const auto again =
+      OutputFile::open(*env_, folder_ / "out", 6, everything, {folder_ / "bad", everything});
+  ASSERT_TRUE(again.has_value()) << again.error().text();
+  EXPECT_EQ(again->lines(), 2U);
+  EXPECT_EQ(again->failed_lines(), 1U);
+  EXPECT_GT(again->cut_bytes(), 0U);
+  EXPECT_EQ(folder_.read("bad"), bad);
+  ASSERT_TRUE(OutputFile::drop_failed(*env_, folder_ / "out", {folder_ / "bad"}));
+  EXPECT_EQ(folder_.read("out") + folder_.read("bad"), good);
+}
+
+// A restart that does not begin brings both files back; one that begins drops both.
+TEST_F(ErrorsFileTest, ARestartReplacesTheFileOfErrors) {
+  folder_.write("in", "a\n");
+  folder_.write("out", "earlier results\n");
+  folder_.write("bad", "earlier errors\n");
+  const RunPaths paths{{folder_ / "in"}, folder_ / "out", folder_ / "bad"};
+  EXPECT_EQ(RunFolder::open(*env_, paths, {}, false).error().code, Code::conflict);
+  for (const bool meets : {false, true}) {
+    auto run = RunFolder::open(*env_, paths, {}, true);
+    ASSERT_TRUE(run.has_value()) << run.error().text();
+    EXPECT_EQ(folder_.read("out") + folder_.read("bad"), "");
+    EXPECT_TRUE(meets ? run->meet_engine("f").has_value() : run->undo(UndoLog::remove));
+    EXPECT_EQ(folder_.read("out"), meets ? "" : "earlier results\n");
+    EXPECT_EQ(folder_.read("bad"), meets ? "" : "earlier errors\n");
+    EXPECT_FALSE(env_->exists(folder_ / "bad.replaced").value());
+  }
+}
+
+}  // namespace
+}  // namespace millrace::client
