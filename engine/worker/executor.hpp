@@ -27,6 +27,8 @@ struct Task {
   GenerationRequest request;
   std::uint32_t priority = limits::priority_default;
   std::uint64_t prefix = 0;  // as in Lease
+  std::string job{};         // its id, and the trace context that its metadata names, for the log
+  std::string traceparent{};
 };
 
 struct Ended {

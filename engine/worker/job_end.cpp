@@ -16,8 +16,13 @@ Result<Task> prepare(const Lease& lease, const ExecutorInfo& info) {
                 "name a model that an engine serves, or \"*\" for any");
   }
   if (!job.request.sampling.seed) job.request.sampling.seed = derived_seed(job);
-  return Task{lease.lease, std::move(job.custom_id), std::move(job.request), job.priority,
-              lease.prefix};
+  Task task{
+      lease.lease, std::move(job.custom_id), std::move(job.request), job.priority, lease.prefix,
+      lease.job};
+  if (const auto trace = job.metadata.find("traceparent"); trace != job.metadata.end()) {
+    task.traceparent = trace->second;
+  }
+  return task;
 }
 
 JobEnd job_end(Ended ended) {

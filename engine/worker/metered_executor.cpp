@@ -15,7 +15,7 @@ double seconds(std::uint64_t us) {
 }  // namespace
 
 MeteredExecutor::MeteredExecutor(Executor& inner)
-    : inner_(inner),
+    : ExecutorAround(inner),
       first_token_(metric::first_token_bounds),
       latency_(metric::request_bounds),
       queue_time_(metric::request_bounds) {}
@@ -25,11 +25,11 @@ void MeteredExecutor::add(Task task) {
     const std::lock_guard lock(mutex_);
     held_.emplace(task.lease, false);
   }
-  inner_.add(std::move(task));
+  ExecutorAround::add(std::move(task));
 }
 
 std::vector<LeaseId> MeteredExecutor::take_begun() {
-  std::vector<LeaseId> begun = inner_.take_begun();
+  std::vector<LeaseId> begun = ExecutorAround::take_begun();
   const std::lock_guard lock(mutex_);
   for (const LeaseId lease : begun) {
     if (const auto held = held_.find(lease); held != held_.end()) held->second = true;
@@ -38,7 +38,7 @@ std::vector<LeaseId> MeteredExecutor::take_begun() {
 }
 
 std::vector<Ended> MeteredExecutor::take_ends() {
-  std::vector<Ended> ends = inner_.take_ends();
+  std::vector<Ended> ends = ExecutorAround::take_ends();
   const std::lock_guard lock(mutex_);
   for (const Ended& ended : ends) count(ended);
   return ends;
@@ -62,7 +62,7 @@ void MeteredExecutor::count(const Ended& ended) {
 
 std::string MeteredExecutor::page() const {
   const std::string& model = info().engine.facts.model;
-  const ExecutorCounts counts = inner_.counts();
+  const ExecutorCounts counts = inner().counts();
   metrics::Page page(metric::all);
   page.add(metric::kv_usage, {model}, counts.kv_used);
   page.add(metric::prompt_tokens, {model}, counts.prompt_tokens);
@@ -70,7 +70,7 @@ std::string MeteredExecutor::page() const {
   page.add(metric::prefix_queries, {model}, counts.prompt_tokens);
   page.add(metric::prefix_hits, {model}, counts.cached_tokens);
   page.add(metric::preemptions, {model}, counts.preemptions);
-  page.add(metric::steps, {model}, inner_.progress().steps);
+  page.add(metric::steps, {model}, progress().steps);
   page.add(metric::token_gap, {model}, metrics::shown(counts.token_gaps));
   const std::lock_guard lock(mutex_);
   const auto running = static_cast<std::uint64_t>(

@@ -10,6 +10,7 @@
 
 #include "engine/supervise/fleet.hpp"
 #include "engine/worker/link.hpp"
+#include "engine/worker/logged_executor.hpp"
 #include "engine/worker/metered_executor.hpp"
 #include "engine/worker/metrics_server.hpp"
 #include "engine/worker/parent_watch.hpp"
@@ -109,7 +110,8 @@ int serve(const ProgramFlags& flags, const char* software, Executor& executor) {
   }
   const auto key = key_for(flags.key, flags.broker);
   if (!key) return report(software, key.error());
-  MeteredExecutor metered(executor);
+  LoggedExecutor logged(executor);
+  MeteredExecutor metered(log_enabled(LogLevel::debug) ? logged : executor);
   std::unique_ptr<http::Server> metrics;
   if (!flags.metrics.empty()) {
     auto served = serve_metrics(flags.metrics, !flags.key.empty(), metered);

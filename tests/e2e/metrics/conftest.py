@@ -5,7 +5,9 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "client"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from scraped import Prometheus, Scraped  # noqa: E402
+from scraped import ROOT, Prometheus, Scraped  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "client/python/src"))
 
 
 @pytest.fixture

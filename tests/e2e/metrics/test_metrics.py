@@ -4,6 +4,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import millrace
 import pytest
 from scraped import ROOT, check_families, free_port, program, wait_until
 
@@ -99,6 +100,22 @@ def test_a_killed_engine_and_refused_jobs(place):
     wait_until(lambda: place.page().get("millrace_lease_expired_total") == 1, "the lease's end")
     place.millrace("submit", place.jobs(2, "unknown", model="nosuch"))
     assert place.page().get("millrace_jobs_rejected_total", reason="unknown_model", **TENANT) == 2
+
+
+def test_a_trace_leads_from_the_job_to_the_engines_log_and_the_result(place):
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    place.start_engine("stub_engine", "--log-level", "debug", "--log-json")
+    place.millrace("submit", place.jobs(2, metadata={"traceparent": trace}), "--wait", expect=0)
+    with millrace.Client(place.clients) as client:
+        results = list(client.results(follow=False))
+    assert [x.metadata["traceparent"] for x in results] == [trace, trace]
+    lines = [json.loads(x) for x in (place.folder / "engine.log").read_text().splitlines()]
+    ids = sorted(x.job for x in results)
+    for message in ("a job is taken up", "a job has ended"):
+        told = [x for x in lines if x["message"] == message]
+        assert sorted(x["job"] for x in told) == ids
+        assert {x["traceparent"] for x in told} == {trace}
+    assert {x["completion_tokens"] for x in lines if x["message"] == "a job has ended"} == {3}
 
 
 def test_prometheus_takes_all_of_it(place, prometheus):
