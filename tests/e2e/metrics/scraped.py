@@ -60,6 +60,9 @@ def check_families(page, name):
     declared = {m.name: m for m in table.declared(name)}
     assert page.kinds == {m.name: m.kind for m in declared.values()}
     assert page.about == {m.name: m.about for m in declared.values()}
+    lint = subprocess.run(["promtool", "check", "metrics"], input=page.text, text=True,
+                          capture_output=True, check=False)
+    assert lint.returncode == 0 and not lint.stderr, lint.stdout + lint.stderr
     labels = {series: set(m.labels) for m in declared.values() for series in m.series()}
     for series, theirs in page.values:
         assert {label for label, _ in theirs} - {"le"} == labels[series], series
