@@ -184,6 +184,18 @@ def test_tables_of_files_name_every_header():
     assert not missing, f"their folder's README does not name {missing}"
 
 
+def test_examples_use_the_public_package_and_have_a_row():
+    """People copy them: no internal module of the package, and the README says what each shows."""
+    files = [p for p in tracked() if relative(p).startswith("examples/")]
+    assert len(files) > 2
+    inner = [relative(p) for p in files if re.search(r"\bmillrace\._", p.read_text("utf-8"))]
+    assert not inner, f"they use what is internal: {inner}"
+    rows = re.findall(r"^\| \[([\w.]+)\]\(\1\) \|",
+                      (ROOT / "examples/README.md").read_text("utf-8"), re.M)
+    programs = {p.name for p in files if p.parent == ROOT / "examples"} - {"README.md"}
+    assert sorted(rows) == sorted(programs)
+
+
 def test_python_packages_have_exact_versions():
     files = [p for p in tracked(".txt") if p.name == "requirements.txt"]
     assert len(files) >= 2

@@ -35,7 +35,7 @@ STATES = {
 }
 RECORDS = {**RESULTS, **STATES}
 # What these classes do beyond their fields is written by hand, in _record.py.
-BASES = {"TokenLogprobs": "LogprobRows"}
+BASES = {"TokenLogprobs": "LogprobRows", "ListedLogprobs": "ListedRows"}
 PLAIN = {"boolean": "bool", "string": "str", "integer": "int", "number": "float",
          "array": "List[Any]", "object": "Dict[str, Any]", "null": "None"}
 

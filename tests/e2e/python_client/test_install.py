@@ -20,6 +20,8 @@ with millrace.Client() as client:
     assert isinstance(result.choices[0].tokens, array.array), result
     rows = millrace.TokenLogprobs({"top": 2, "top_ids": bytes(32), "token": bytes(16)})
     assert [list(row) for row in rows.top_ids] == [[0, 0]] * 4 and len(rows.token) == 4
+    rows = millrace.TokenLogprobs({"listed": {"ids": bytes(8), "logprobs": bytes(24)}}).listed
+    assert [list(row) for row in rows.logprobs] == [[0, 0]] * 3
     print(result.text)
 """
 NOTEBOOK = """

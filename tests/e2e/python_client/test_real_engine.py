@@ -37,6 +37,19 @@ def test_a_score_gives_the_logprobs_of_the_prompt(local):
     assert len(result.result.prompt) == len(scored) == result.usage.prompt_tokens
 
 
+def test_listed_tokens_have_a_row_for_each_position(local):
+    ids = [504, 260, 284]
+    result = local.generate("The sea is", max_tokens=4, temperature=0, logprobs=3,
+                            logprob_token_ids=ids)
+    listed = result.logprobs.listed
+    assert list(listed.ids) == ids and listed.logprobs.shape == (4, 3)
+    for row, top, values in zip(listed.logprobs, result.logprobs.top_ids,
+                                result.logprobs.top_logprobs):
+        for place, token in enumerate(ids):
+            if token in top:
+                assert row[place] == values[list(top).index(token)]
+
+
 def test_chats_and_errors_of_the_engine(local):
     chat = [{"role": "user", "content": "Say hello."}]
     good, bad = local.map([chat, [10 ** 9]], max_tokens=8, temperature=0)

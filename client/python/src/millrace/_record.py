@@ -99,6 +99,16 @@ class LogprobRows(Record):
         return value
 
 
+class ListedRows(Record):
+    """`logprobs` has a row for each position, with one value for each of `ids`."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        if name == "logprobs":
+            value = self.__dict__[name] = _rows(value, len(self.ids))
+        return value
+
+
 def _rows(values: Any, width: int) -> Any:
     if numpy is not None:
         return values.reshape(-1, width) if width else values.reshape(0, 0)

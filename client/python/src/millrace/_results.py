@@ -5,7 +5,7 @@ Made by client/python/tools/generate.py from the schemas: change those.
 from typing import Any, Dict, List, Optional
 
 from ._error import MillraceError, error_of
-from ._record import LogprobRows, Record, floats, ids
+from ._record import ListedRows, LogprobRows, Record, floats, ids
 
 
 class JobCounts(Record):
@@ -25,7 +25,7 @@ class JobCounts(Record):
     }
 
 
-class ListedLogprobs(Record):
+class ListedLogprobs(ListedRows):
     ids: Any
     logprobs: Any
     _FIELDS = {
