@@ -36,6 +36,15 @@ class Fleet(Place):
             until(lambda: client.status().engines, "engine")
         return self
 
+    def high(self, stream):
+        """How many results a stream has had."""
+        import millrace
+        with millrace.Client(self.clients) as client:
+            try:
+                return client.status(stream=stream).high
+            except millrace.errors.NotFoundError:
+                return 0
+
     def example(self, name, *words, **options):
         """Starts an example."""
         return self.python(EXAMPLES / name, *words, stderr=subprocess.PIPE, **options)
