@@ -36,6 +36,12 @@ def test_results_come_in_the_order_of_the_prompts(client):
     assert client.call("streams_request").get("streams", []) == []  # the map's own stream is gone
 
 
+def test_a_loop_that_stops_after_the_last_result_leaves_no_stream(client):
+    prompts = ["a", "b", "c"]
+    assert [r.item for _, r in zip(prompts, client.map(prompts))] == prompts
+    until(lambda: not client.call("streams_request").get("streams"), "removal")
+
+
 def test_results_come_as_they_finish(slow):
     jobs = [{"prompt": f"p{i}", "priority": 4 if i < 20 else 0} for i in range(100)]
     indices = [r.index for r in slow.map(jobs, ordered=False)]

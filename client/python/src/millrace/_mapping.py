@@ -67,7 +67,8 @@ class _Map:
 
     def __init__(self, options: MapOptions, lookups: _Lookups) -> None:
         self.options = options
-        self._lookups = lookups
+        self.lookups = lookups
+        self.given = 0  # how many prompts were taken
         self._names: Dict[int, str] = {}  # of the jobs that are open, by index
         self._items: Dict[str, Tuple[int, Any]] = {}
         self._waiting: Dict[int, Result] = {}
@@ -96,7 +97,7 @@ class _Map:
         if receipt.error is not None:
             return self.failed(job, receipt.error)
         if receipt.known and receipt.state in ENDED:
-            self._lookups.add(job)
+            self.lookups.add(job)
         return []
 
     def failed(self, job: str, error: MillraceError) -> List[Result]:
@@ -131,19 +132,20 @@ def map_jobs(link: Link, items: Any, options: MapOptions) -> Flow:
     if options.named:
         first = yield from _after_last(link, options.stream)
     reader = Reader(link, options.stream, first, skip_trimmed=True)
+    source, state = Source(items), _Map(options, _Lookups(link))
     try:
-        index = yield from _map_jobs(link, Source(items), options, reader)
+        yield from _map_jobs(link, source, state, reader)
     finally:
         reader.close()
-    if not options.named and index:
-        link.ask("remove", {"stream": options.stream})  # nobody else knows the stream
+        # A loop that stops after the last result, as in zip(prompts, map), ends here too.
+        if state.given and not options.named and source.ended and not state.open():
+            link.ask("remove", {"stream": options.stream})  # nobody else knows the stream
 
 
-def _map_jobs(link: Link, source: Source, options: MapOptions, reader: Reader) -> Flow:
-    submitter, lookups = Submitter(link), _Lookups(link)
-    state, index = _Map(options, lookups), 0
+def _map_jobs(link: Link, source: Source, state: _Map, reader: Reader) -> Flow:
+    submitter, options, lookups = Submitter(link), state.options, state.lookups
     while not (source.ended and state.open() == 0):
-        index = yield from _add(submitter, source, state, index)
+        yield from _add(submitter, source, state)
         waits = source.ended or bool(source.waiting) or state.full()
         found: List[Result] = []
         for receipt in submitter.take(waits):
@@ -165,19 +167,17 @@ def _map_jobs(link: Link, source: Source, options: MapOptions, reader: Reader) -
             coming = [] if state.full() or not submitter.wants_more() else source.waiting
             yield Wait([*submitter.futures(), *coming, *lookups.futures(), *reader.futures()],
                        POLL_S if pause is None else min(pause, POLL_S))
-    return index
 
 
-def _add(submitter: Submitter, source: Source, state: _Map, index: int) -> Flow:
+def _add(submitter: Submitter, source: Source, state: _Map) -> Flow:
     for _ in range(PULLS_AT_ONCE):
         if source.ended or state.full() or not submitter.wants_more():
             break
         item = yield from source.next()
         if item is None or item is END:
             break
-        submitter.add(index, state.add(index, item))
-        index += 1
-    return index
+        submitter.add(state.given, state.add(state.given, item))
+        state.given += 1
 
 
 def _after_last(link: Link, stream: str) -> Flow:
