@@ -76,8 +76,8 @@ def accuracy(client, questions, **fields):
 def main():
     parser = argparse.ArgumentParser(description="Evaluates a model by exact logprobs of texts.")
     parser.add_argument("what", choices=["perplexity", "choices"])
-    parser.add_argument("files", type=pathlib.Path, nargs="+", help="texts, or lines of JSON with a "
-                        "question, choices, and the number of the right one as answer")
+    parser.add_argument("files", type=pathlib.Path, nargs="+", help="texts, or lines of JSON with "
+                        "a question, choices, and the number of the right one as answer")
     parser.add_argument("--fingerprint", help="refuse to compute with anything else")
     parser.add_argument("--model", help="a model file: run it for this command alone")
     args = parser.parse_args()

@@ -59,6 +59,7 @@ STANDS_FOR = {
     "gcovr": run(r"&& gcovr "),
     "oclgrind": run(r'\[?"oclgrind"'),
     "perl-doc": ((".cpp",), r"/usr/share/perl/[\d.]+/pod/"),
+    "jq": run(r"^jq -"),
     "procps": run(r'\["ps", '),
     "prometheus": run(r'\["promtool", '),
     "rabbitmq-server": run(r"/usr/lib/rabbitmq/bin/rabbitmq-server"),
