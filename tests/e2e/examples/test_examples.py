@@ -1,0 +1,27 @@
+"""What all examples have in common: they parse on Python 3.9, tell their use, and name real files."""
+import ast
+import re
+
+import pytest
+from client_place import ROOT
+
+PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+def test_it_parses_on_python_3_9_and_tells_its_use(path):
+    text = path.read_text(encoding="utf-8")
+    told = ast.get_docstring(ast.parse(text, feature_version=(3, 9)))
+    assert f"python examples/{path.name} " in told
+    for name in re.findall(r"examples/[\w./]+", told):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("path", [p for p in PROGRAMS if "import lm_eval" not in p.read_text()],
+                         ids=lambda path: path.name)
+def test_its_help_names_each_option_of_its_docstring(path, fleet):
+    told = fleet.told(path.name, "--help")
+    options = set(re.findall(r" (--[a-z]+)", ast.get_docstring(ast.parse(path.read_text()))))
+    if path.name == "pipeline.py":
+        told += fleet.told(path.name, "collect", "--help")
+    assert not [option for option in options if option not in told], told
