@@ -1,4 +1,4 @@
-"""What all examples have in common: they parse on Python 3.9, tell their use, and name real files."""
+"""What the examples have in common: they parse on Python 3.9, tell their use, name real files."""
 import ast
 import re
 

@@ -1,4 +1,4 @@
-"""examples/notebook.ipynb: its cells run, here as a program, and with --long in Jupyter's kernel."""
+"""examples/notebook.ipynb: its cells run as a program, and with --long in a kernel of Jupyter."""
 import json
 import os
 import re

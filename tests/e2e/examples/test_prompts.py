@@ -1,4 +1,4 @@
-"""examples/prompts.sh: a table in the order of the prompts, with the error of a prompt that fails."""
+"""examples/prompts.sh: a table in the order of the prompts, with the errors of those that fail."""
 import os
 import subprocess
 
