@@ -1,9 +1,10 @@
 """What the examples have in common: they parse on Python 3.9, tell their use, name real files."""
 import ast
 import re
+import tempfile
 
 import pytest
-from client_place import ROOT
+from client_place import ROOT, model_path
 
 PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
 
@@ -25,3 +26,16 @@ def test_its_help_names_each_option_of_its_docstring(path, fleet):
     if path.name == "pipeline.py":
         told += fleet.told(path.name, "collect", "--help")
     assert not [option for option in options if option not in told], told
+
+
+def test_with_a_model_they_need_no_broker(fleet, examples, tmp_path):
+    """They run the model by themselves, and go on with what its folder keeps."""
+    words = ("synthesize.py", tmp_path / "a.jsonl", "--model", model_path(), "--count")
+    with tempfile.TemporaryDirectory(prefix="mr-") as runtime:  # pytest's folders are too long
+        alone = {**fleet.env, "XDG_RUNTIME_DIR": runtime}
+        told = fleet.told("label.py", examples / "data/reviews.jsonl", "--model", model_path(),
+                          env=alone)
+        first, again = (fleet.told(*words, count, env=alone) for count in (4, 5))
+    assert "labels are right" in told
+    assert "from 4 texts" in first and "from 5 texts" in again
+    assert (tmp_path / "a.jsonl.state" / "ledger").exists()

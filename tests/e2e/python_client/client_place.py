@@ -49,8 +49,8 @@ class Place:
 
     def python(self, *words, **options):
         """Starts a program with the package."""
-        process = subprocess.Popen([sys.executable, *map(str, words)], env=self.env, text=True,
-                                   stdout=subprocess.PIPE, **options)
+        process = subprocess.Popen([sys.executable, *map(str, words)], text=True,
+                                   stdout=subprocess.PIPE, **{"env": self.env, **options})
         self.processes.append(process)
         return process
 
