@@ -44,6 +44,8 @@ def perplexity(client, texts, **fields):
         tokens += len(values)
         size += len(result.item.encode())
         fingerprint = result.effective.fingerprint
+    if not tokens:
+        raise SystemExit("there is no text to score")
     total = math.fsum(total)
     return {"perplexity": math.exp(-total / tokens), "bits_per_byte": -total / math.log(2) / size,
             "tokens": tokens, "fingerprint": fingerprint}

@@ -99,6 +99,8 @@ def main():
     args = parser.parse_args()
     lines = [json.loads(line) for line in args.file.read_text(encoding="utf-8").splitlines()]
     texts = [line["text"] for line in lines]
+    if not texts:
+        parser.error(f"{args.file} has no lines")
     right = known = 0
     with millrace.run(args.model) if args.model else millrace.Client() as client:
         print(f"{'label':<10} {'share':>6}   text")

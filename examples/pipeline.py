@@ -46,7 +46,8 @@ def collect(client, path, limit):
     """Writes a line for each title, until the file has so many."""
     with millrace.Output(path) as output:
         done = output.position.number if output.position else 0
-        for result in client.results("titles", after=output.position, limit=limit - done):
+        for result in client.results("titles", after=output.position,
+                                     limit=max(0, limit - done)):
             error = None if result.ok else str(result.error)
             output.write({**result.metadata, "title": result.text.strip() if result.ok else None,
                           "error": error}, result)

@@ -88,7 +88,7 @@ def synthesize(client, path, count):
             new.take(json.loads(line)["question"])
             written += 1
         done = output.position.number if output.position else 0
-        for result in client.results(stream, after=output.position, limit=count - done):
+        for result in client.results(stream, after=output.position, limit=max(0, count - done)):
             record = record_of(result)
             if record and new.take(record["question"]):
                 output.write(record, result)

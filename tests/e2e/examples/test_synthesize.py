@@ -62,6 +62,7 @@ def test_it_adds_records_and_computes_the_beginning_once(own_fleet, examples, ru
         assert record["subject"] in synthesize.SUBJECTS
     assert run(16).startswith(f"{len(records)} records from 16 texts")
     assert (tmp_path / "set.jsonl").read_text() == first
+    assert run(3).startswith(f"{len(records)} records from 16 texts")  # nothing is taken back
     run(24)
     more = (tmp_path / "set.jsonl").read_text()
     assert more.startswith(first)

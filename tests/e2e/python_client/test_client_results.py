@@ -132,6 +132,9 @@ def test_a_cursor_of_the_broker_moves_over_what_was_taken(client):
         if len(seen) == 3:
             break  # the third is not done with: it comes again
     assert [r.number for r in client.results("mine", cursor="c", limit=3)] == [3, 4, 5]
+    assert list(client.results("mine", limit=0)) == []
+    with pytest.raises(errors.UsageError, match="below 0"):  # it waited for ever
+        next(client.results("mine", limit=-1))
     until(lambda: client.call("cursors_request", stream="mine")["cursors"][0]["number"] == 5,
           "move of the cursor")
 

@@ -137,6 +137,9 @@ class Reading(NamedTuple):
 
 def read(link: Link, asked: Reading) -> Flow:
     """Emits results in order. A cursor moves over those that the user is done with."""
+    if asked.limit is not None and asked.limit < 0:
+        raise UsageError(f"a limit of {asked.limit} results is below 0",
+                         "give 0 or more, or leave it out")
     first, epoch = asked.from_, ""
     if asked.after is not None:
         if asked.after.stream != asked.stream:
