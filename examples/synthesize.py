@@ -44,6 +44,7 @@ Subject: {subject}
 Question:"""
 SUBJECTS = ("plants", "the moon", "cooking", "the human body", "rivers", "weather", "trains",
             "books", "insects", "metals", "languages", "the sea", "farming", "light", "cities")
+SETTINGS = {"max_tokens": 60, "temperature": 0.9, "min_p": 0.05, "stop": ["\n\n", "\nSubject:"]}
 ANSWER = re.compile(r"\s*(?P<question>[^\n]+\?)\nAnswer:\s*(?P<answer>[^\n]+[.!])")
 
 
@@ -80,8 +81,8 @@ def record_of(result):
 def synthesize(client, path, count):
     """Gives how many results were read in all since the file began, and how many were written."""
     stream = f"synthesize-{path.name}"
-    client.submit_many((job(stream, seed) for seed in range(count)), stream=stream, max_tokens=60,
-                       temperature=0.9, min_p=0.05, stop=["\n\n", "\nSubject:"]).raise_for_error()
+    jobs = (job(stream, seed) for seed in range(count))
+    client.submit_many(jobs, stream=stream, **SETTINGS).raise_for_error()
     new, written, cached, prompt = New(), 0, 0, 0
     with millrace.Output(path) as output:  # it cuts off what a kill has left half written
         for line in open(path, encoding="utf-8"):

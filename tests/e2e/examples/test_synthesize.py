@@ -69,6 +69,14 @@ def test_it_adds_records_and_computes_the_beginning_once(own_fleet, examples, ru
     seeds = [json.loads(line)["seed"] for line in more.splitlines()]
     assert len(set(seeds)) == len(seeds) and set(seeds[len(records):]) <= set(range(16, 24))
 
+    # A text that repeats a record of an earlier run, because it is the same job under another id.
+    again = {**synthesize.job("synthesize-set.jsonl", seeds[0]), "id": "repeat/00000024"}
+    with millrace.Client(own_fleet.clients) as client:
+        repeated = client.wait(client.submit(again, stream="synthesize-set.jsonl",
+                                             **synthesize.SETTINGS))
+    assert synthesize.record_of(repeated)["question"] == records[0]["question"]
+    assert run(25).startswith(f"{len(seeds)} records from 25 texts")
+
 
 def test_repeats_are_told_by_their_words(examples):
     import synthesize
