@@ -71,6 +71,7 @@ std::vector<ToolCall> parse_tool_calls(std::string_view text, const JsonList& to
   text = trimmed(text);
   if (text.starts_with('{') || text.starts_with('[')) return json_calls(text, false);
   if (text.starts_with("<function=")) return function_tags(text, tools);
+  if (text.starts_with("call:")) return bare_key_call(text);
   if (text.starts_with("<｜tool▁call▁begin｜>")) return separated_calls(text);
   if (text.contains("<|message|>")) return channel_call(text);
   for (const auto form : {named_calls, python_call}) {

@@ -7,6 +7,7 @@
 //   f.call(a=1)                                                   Llama's built-in tools
 //   <function=f><parameter=a>1</parameter></function>             Qwen3-Coder
 //   f<arg_key>a</arg_key><arg_value>1</arg_value>                 GLM
+//   call:f{a:1,b:<|"|>x<|"|>}                                     Gemma 4
 //   <｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜>   DeepSeek
 //   ... to=functions.f ...<|message|>{"a": 1}                     gpt-oss
 //

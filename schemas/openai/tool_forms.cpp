@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schemas/base/json_writer.hpp"
+#include "schemas/base/limits.hpp"
 #include "schemas/openai/check_json.hpp"
 #include "schemas/openai/tool_text.hpp"
 
@@ -57,6 +58,45 @@ bool add(Calls& calls, std::string_view name, std::string_view arguments) {
   std::optional<std::string> object = json_object(arguments);
   if (!object || !is_tool_name(name)) return false;
   calls.push_back({std::string(name), std::move(*object)});
+  return true;
+}
+
+constexpr std::string_view text_mark = "<|\"|>";
+
+// Rewrites a value of bare_key_call as JSON; false where it has another form.
+bool write_bare_key_value(JsonWriter& json, std::string_view& text, std::size_t depth) {
+  if (depth > limits::message_depth) return false;
+  if (take(text, text_mark)) {
+    const auto value = take_until(text, text_mark);
+    if (value) json.value(*value);
+    return value.has_value();
+  }
+  const bool object = take(text, "{");
+  if (!object && !take(text, "[")) {
+    const std::string_view value = trimmed(text.substr(0, text.find_first_of(",}]")));
+    text.remove_prefix(std::min(text.find_first_of(",}]"), text.size()));
+    if (!check_json(value)) return false;
+    json.raw(value);
+    return true;
+  }
+  const std::string_view end = object ? "}" : "]";
+  object ? json.begin_object() : json.begin_array();
+  for (bool first = true; !take(text, end); first = false) {
+    if (!first && !take(text, ",")) return false;
+    if (object) {
+      if (take(text, text_mark)) {
+        const auto key = take_until(text, text_mark);
+        if (!key || !take(text, ":")) return false;
+        json.key(*key);
+      } else {
+        const auto key = take_until(text, ":");
+        if (!key) return false;
+        json.key(trimmed(*key));
+      }
+    }
+    if (!write_bare_key_value(json, text, depth + 1)) return false;
+  }
+  object ? json.end_object() : json.end_array();
   return true;
 }
 
@@ -139,6 +179,20 @@ std::vector<ToolCall> argument_tags(std::string_view text, const JsonList& tools
   if (!trimmed(text).empty() || !add(calls, name, arguments)) return {};
   // A word without arguments is a call only of a tool that there is.
   return arguments != "{}" || find_tool(tools, name) != nullptr ? calls : Calls();
+}
+
+std::vector<ToolCall> bare_key_call(std::string_view text) {
+  if (!take(text, "call:")) return {};
+  const std::string_view name = trimmed(text.substr(0, text.find('{')));
+  text.remove_prefix(std::min(text.find('{'), text.size()));
+  std::string arguments;
+  JsonWriter json(arguments);
+  Calls calls;
+  if (!write_bare_key_value(json, text, 0) || !trimmed(text).empty() ||
+      !add(calls, name, arguments)) {
+    return {};
+  }
+  return calls;
 }
 
 std::vector<ToolCall> separated_calls(std::string_view text) {

@@ -16,6 +16,8 @@ std::vector<ToolCall> python_call(std::string_view text);
 std::vector<ToolCall> function_tags(std::string_view text, const JsonList& tools);
 // f<arg_key>a</arg_key><arg_value>1</arg_value>
 std::vector<ToolCall> argument_tags(std::string_view text, const JsonList& tools);
+// call:f{a:1,b:<|"|>x<|"|>}: objects with keys as they are, and texts between marks.
+std::vector<ToolCall> bare_key_call(std::string_view text);
 // <｜tool▁call▁begin｜>f<｜tool▁sep｜>{...}<｜tool▁call▁end｜>, or before V3.1 with "function"
 // before the separator, and after it the name and the arguments in a block of code.
 std::vector<ToolCall> separated_calls(std::string_view text);

@@ -79,6 +79,18 @@ TEST(ToolCall, TheToolsTellTextsFromNumbers) {
   EXPECT_EQ(parse("by_zip"), Calls());
 }
 
+TEST(ToolCall, BareKeysOfGemma) {
+  EXPECT_EQ(parse("call:get_weather{city:<|\"|>Köln<|\"|>,days:2}"), weather);
+  EXPECT_EQ(parse("call:now{}"), (Calls{{"now", "{}"}}));
+  EXPECT_EQ(parse("call:f{a:{b:[true,<|\"|>x, {y}: \"z\"<|\"|>,null]},<|\"|>c d<|\"|>:-1.5}"),
+            (Calls{{"f", R"({"a":{"b":[true,"x, {y}: \"z\"",null]},"c d":-1.5})"}}));
+  for (const char* text : {"call:f", "call:f{", "call:f{a}", "call:f{a:}", "call:f{a:1}x",
+                           "call:f{a:1 b:2}", "call:f{a:<|\"|>x}", "call:{}", "call:f{a:[1}"}) {
+    EXPECT_EQ(parse(text), Calls()) << text;
+  }
+  EXPECT_EQ(parse("call:f{a:" + std::string(100'000, '[')), Calls());
+}
+
 TEST(ToolCall, SeparatorsOfDeepSeek) {
   EXPECT_EQ(parse("<｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"Köln\", \"days\": 2}"
                   "<｜tool▁call▁end｜>"),
