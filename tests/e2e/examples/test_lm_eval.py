@@ -19,7 +19,8 @@ HERE = pathlib.Path(__file__).resolve().parent / "lm_eval"
 @pytest.fixture
 def environment(examples):
     path = os.pathsep.join(map(str, (examples, PACKAGE)))
-    return {**os.environ, "PYTHONPATH": path, "MILLRACE_PROGRAMS": str(BIN), "HF_HUB_OFFLINE": "1"}
+    return {**os.environ, "PYTHONPATH": path, "MILLRACE_PROGRAMS": str(BIN), "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1"}  # on a busy machine, torch's threads wait mostly for each other
 
 
 def run(environment, *words):
