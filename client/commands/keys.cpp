@@ -10,6 +10,7 @@
 #include "schemas/base/json_writer.hpp"
 #include "schemas/keys/grants.hpp"
 #include "schemas/keys/key_file.hpp"
+#include "schemas/keys/token.hpp"
 
 namespace millrace::client {
 namespace {
@@ -171,6 +172,19 @@ Status revoke(const Flags& flags, bool json) {
   return {};
 }
 
+Status print_token(const Flags& flags, bool json) {
+  MILLRACE_ASSIGN(const KeyPair key, read_key_file(flags.file));
+  MILLRACE_ASSIGN(const std::string token, token_of(key));
+  if (json) {
+    std::string line;
+    JsonWriter(line).begin_object().field("token", token).end_object();
+    std::printf("%s\n", line.c_str());
+  } else {
+    std::printf("%s\n", token.c_str());
+  }
+  return {};
+}
+
 Status list_keys(const Flags& flags, bool json) {
   MILLRACE_ASSIGN(const std::string broker, broker_key_of(flags.folder));
   MILLRACE_ASSIGN(const auto list, AllowedList::open(flags.folder));
@@ -191,6 +205,7 @@ void add_keys_command(CLI::App& app, Invocation& invocation) {
       "  millrace keys init /etc/millrace/keys\n"
       "  millrace keys new producer.key --keys /etc/millrace/keys --name producer \\\n"
       "      --tenant acme --roles submit,read\n"
+      "  export OPENAI_API_KEY=$(millrace keys token producer.key)\n"
       "  millrace keys revoke producer --keys /etc/millrace/keys\n\n"
       "`millrace keys new --help` says what the roles are. The tenant of an engine may be *: every "
       "tenant.");
@@ -252,6 +267,12 @@ void add_keys_command(CLI::App& app, Invocation& invocation) {
   auto* end = add("revoke", "Allow a key no longer; its sessions end", revoke);
   end->add_option("name", flags->name, "name of the key")->required();
   folder(end)->required();
+  auto* token = add("token",
+                    "Print a key file's secret as a token for HTTP.\n\n"
+                    "Clients send it as `Authorization: Bearer TOKEN`. Whoever has it acts in the "
+                    "key's name.",
+                    print_token);
+  token->add_option("file", flags->file, "the key file")->type_name("FILE")->required();
   folder(add("ls", "List the keys that a broker allows", list_keys))->required();
 }
 
