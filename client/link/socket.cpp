@@ -41,7 +41,7 @@ std::string reachable(const std::string& endpoint, const std::string& broker) {
 
 class NetBrokerSocket final : public BrokerSocket {
  public:
-  explicit NetBrokerSocket(KeyPair key) : key_(std::move(key)) {}
+  NetBrokerSocket(KeyPair key, int wake) : key_(std::move(key)), wake_(wake) {}
 
   Status connect(const std::string& endpoint) override {
     poller_.reset();
@@ -54,6 +54,7 @@ class NetBrokerSocket final : public BrokerSocket {
     poller_.emplace();
     poller_->add(connection_->dealer);
     poller_->add(connection_->monitor.events());
+    if (wake_ >= 0) poller_->add(wake_);
     MILLRACE_TRY(net::prepare_endpoint(endpoint));
     broker_ = endpoint;
     return connection_->dealer.connect(endpoint);
@@ -127,6 +128,7 @@ class NetBrokerSocket final : public BrokerSocket {
   }
 
   const KeyPair key_;
+  const int wake_;
   std::string broker_, prefix_;  // the endpoint; what begins each topic of the doorbell
   net::Context context_;
   std::optional<Connection> connection_;
@@ -136,8 +138,8 @@ class NetBrokerSocket final : public BrokerSocket {
 
 }  // namespace
 
-Result<std::unique_ptr<BrokerSocket>> BrokerSocket::open(const KeyPair& key) {
-  return std::make_unique<NetBrokerSocket>(key);
+Result<std::unique_ptr<BrokerSocket>> BrokerSocket::open(const KeyPair& key, int wake) {
+  return std::make_unique<NetBrokerSocket>(key, wake);
 }
 
 }  // namespace millrace::client

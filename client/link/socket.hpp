@@ -15,7 +15,9 @@ namespace millrace::client {
 
 class BrokerSocket {
  public:
-  static Result<std::unique_ptr<BrokerSocket>> open(const KeyPair& key = {});  // empty: no key
+  // An empty key: none. wait() also returns when the descriptor `wake` is readable, such as that of
+  // a net::Waker by which other threads wake this one; -1: none. The caller reads it.
+  static Result<std::unique_ptr<BrokerSocket>> open(const KeyPair& key = {}, int wake = -1);
   virtual ~BrokerSocket() = default;
 
   // Drops the last connection with everything that was queued on it, and opens another.
