@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 namespace millrace::worker {
@@ -62,6 +63,45 @@ ExecutorCounts StubExecutor::counts() const {
   return counts_;
 }
 
+std::vector<TaskPartial> StubExecutor::take_partials() {
+  const std::lock_guard lock(mutex_);
+  std::vector<TaskPartial> out;
+  for (auto& [place, partial] : partials_) out.push_back({place.first, std::move(partial)});
+  partials_.clear();
+  return out;
+}
+
+// One for each step, and at least three.
+Tokens StubExecutor::tokens() const {
+  Tokens all(std::max(3u, options_.job_steps));
+  std::iota(all.begin(), all.end(), 1u);
+  return all;
+}
+
+// The piece of the text that belongs to the job's last step.
+void StubExecutor::add_partials(const Job& job) {
+  if (!job.task.request.partials || job.cancelled) return;
+  const Tokens all = tokens();
+  const auto piece = [&](std::size_t size) {
+    const std::uint64_t step = options_.job_steps - job.steps_left;  // from 1
+    return std::pair((step - 1) * size / options_.job_steps, step * size / options_.job_steps);
+  };
+  const auto [first, end] = piece(options_.text.size());
+  const auto [first_token, end_token] = piece(all.size());
+  for (std::uint32_t i = 0; i < job.task.request.n; ++i) {
+    const auto [at, fresh] = partials_.try_emplace({job.task.lease, i});
+    Partial& partial = at->second;
+    if (fresh) {
+      partial.choice = i;
+      partial.first_token = static_cast<std::uint32_t>(first_token);
+    }
+    partial.text.append(options_.text, first, end - first);
+    for (std::size_t token = first_token; token < end_token; ++token) {
+      partial.tokens.push_back(all[token]);
+    }
+  }
+}
+
 std::vector<LeaseId> StubExecutor::waiting() const {
   const std::lock_guard lock(mutex_);
   std::vector<LeaseId> out;
@@ -111,11 +151,11 @@ Ended StubExecutor::answer(const Job& job) const {
     Choice choice;
     choice.index = i;
     choice.text = options_.text;
-    choice.tokens = {1, 2, 3};
+    choice.tokens = tokens();
     choice.finish_reason = job.cancelled ? FinishReason::cancelled : FinishReason::stop;
     result.choices.push_back(std::move(choice));
   }
-  result.usage.completion_tokens = 3 * request.n;
+  result.usage.completion_tokens = static_cast<std::uint32_t>(tokens().size()) * request.n;
   result.times.first_token_us = result.times.total_us;
   return ended;
 }
@@ -135,6 +175,7 @@ void StubExecutor::step() {
     if (!job.begun && !job.cancelled) continue;
     job.steps_left -= std::min(job.steps_left, 1u);
     ++tokens_;
+    add_partials(job);
     if (job.steps_left > 0 && !job.cancelled) continue;
     ends_.push_back(answer(job));
     counts_.prompt_tokens += ends_.back().result.usage.prompt_tokens;
@@ -156,9 +197,9 @@ void StubExecutor::loop() {
       if (changed_.wait_for(lock, step_time, [&] { return stopping_; })) return;
     }
     step();
-    const bool ended = !ends_.empty();
+    const bool changed = !ends_.empty() || !partials_.empty();
     lock.unlock();
-    if (ended) wake();
+    if (changed) wake();
     lock.lock();
   }
 }

@@ -4,9 +4,11 @@
 // Executor.
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/worker/executor.hpp"
@@ -21,7 +23,7 @@ struct StubOptions {
   std::uint32_t capacity = 256;  // jobs it holds
   std::uint32_t rows = 0;        // jobs in a step, the others wait; 0: all
   std::uint32_t step_ms = 0;     // duration of a step
-  std::uint32_t job_steps = 1;   // steps of a job
+  std::uint32_t job_steps = 1;   // steps of a job; each has its piece of the text
 };
 
 class StubExecutor final : public Executor {
@@ -33,6 +35,7 @@ class StubExecutor final : public Executor {
   void add(Task task) override;
   void cancel(LeaseId lease) override;
   std::vector<Ended> take_ends() override;
+  std::vector<TaskPartial> take_partials() override;
   Progress progress() const override { return {steps_.load(), tokens_.load()}; }
   ExecutorCounts counts() const override;
   std::vector<LeaseId> waiting() const override;
@@ -53,6 +56,8 @@ class StubExecutor final : public Executor {
   void begin(std::unique_lock<std::mutex>& lock);
   void fire_hooks(std::unique_lock<std::mutex>& lock);
   void step();
+  Tokens tokens() const;  // of each answer
+  void add_partials(const Job& job);
   Ended answer(const Job& job) const;
 
   StubOptions options_;
@@ -69,6 +74,7 @@ class StubExecutor final : public Executor {
   std::vector<LeaseId> begun_;
   std::vector<Ended> ends_;
   ExecutorCounts counts_;
+  std::map<std::pair<LeaseId, std::uint32_t>, Partial> partials_;  // by lease and choice
   bool stopping_ = false;
   std::thread thread_;
 };
