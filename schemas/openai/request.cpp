@@ -93,6 +93,7 @@ Status add_job(json body, std::string id, const RequestOptions& options, Request
   if (!id.empty()) job["id"] = id;
   if (!options.stream.empty()) job["stream"] = options.stream;
   if (options.deadline_us) job["deadline_us"] = *options.deadline_us;
+  if (options.seed && !job.contains("seed")) job["seed"] = *options.seed + out.jobs.size();
   MILLRACE_TRY(note_body(job, out.form.endpoint));
   RequestedJob& added = out.jobs.emplace_back();
   added.id = std::move(id);

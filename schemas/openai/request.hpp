@@ -28,6 +28,9 @@ struct RequestOptions {
   std::string id{};      // of the job; of several, "-0", "-1" and so on are added
   std::string stream{};  // that the results are published on
   std::optional<std::int64_t> deadline_us{};
+  // Of a job whose body gives none; the next prompt's job has the next one. None: the engine
+  // derives it from the job, so that the same request gives the same text.
+  std::optional<std::uint64_t> seed{};
 };
 
 struct RequestedJob {

@@ -57,6 +57,18 @@ TEST(OpenAIRequest, AChatIsAJob) {
   EXPECT_EQ(job.metadata.at(std::string(shape_key)), "chat");
 }
 
+TEST(OpenAIRequest, ASeedIsForBodiesWithoutOne) {
+  EXPECT_EQ(job_of(chat("", {.seed = 7})).request.sampling.seed, 7U);
+  EXPECT_EQ(job_of(chat(R"(,"seed":null)", {.seed = 7})).request.sampling.seed, 7U);
+  EXPECT_EQ(job_of(chat(R"(,"seed":3)", {.seed = 7})).request.sampling.seed, 3U);
+  EXPECT_EQ(job_of(chat("")).request.sampling.seed, std::nullopt);
+  const auto several =
+      parse_request(Endpoint::completion, R"({"prompt":["a","b"]})", {.seed = UINT64_MAX});
+  ASSERT_TRUE(several);
+  EXPECT_EQ(job_of(*several, 0).request.sampling.seed, UINT64_MAX);
+  EXPECT_EQ(job_of(*several, 1).request.sampling.seed, 0U);
+}
+
 TEST(OpenAIRequest, NamesOfOtherServersAreUnderstood) {
   const Request request =
       chat(R"(,"top_k":40,"min_p":0.05,"repeat_penalty":1.1,"ignore_eos":true,"min_tokens":3,)"
