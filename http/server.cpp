@@ -77,6 +77,7 @@ class MicroServer final : public Server {
   }
 
   Status begin();
+  void drain() override;
   void stop(std::uint32_t wait_ms) override;
   const std::string& url() const override { return url_; }
   ServerCounts counts() const override { return connections_.counts(); }
@@ -111,7 +112,7 @@ class MicroServer final : public Server {
   std::int64_t ticked_us_ = 0;
   bool quiet_ = false;  // takes no connections any more
   bool closing_all_ = false;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> draining_ = false, stopping_ = false;
   std::atomic<std::int64_t> stop_by_us_ = 0;
   std::mutex stop_mutex_;  // of stop()
   std::thread thread_;
@@ -269,16 +270,22 @@ void MicroServer::run() {
 
 // True: all connections are closed.
 bool MicroServer::step_of_stop() {
-  if (!stopping_) return false;
+  if (!stopping_ && !draining_) return false;
   if (!std::exchange(quiet_, true)) {
     ::close(MHD_quiesce_daemon(daemon_));
     connections_.drain();
   }
+  if (!stopping_) return false;
   if (connections_.busy() && SystemClock().monotonic_us() >= stop_by_us_ && !closing_all_) {
     closing_all_ = true;
     connections_.close_all();
   }
   return connections_.empty();
+}
+
+void MicroServer::drain() {
+  draining_ = true;
+  waker_->wake();
 }
 
 void MicroServer::stop(std::uint32_t wait_ms) {

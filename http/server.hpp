@@ -57,6 +57,8 @@ class Server {
  public:
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Routes routes);
   virtual ~Server() = default;  // stops at once
+  // Takes no new connections and requests from now on.
+  virtual void drain() = 0;
   // Takes no new connections and requests, waits at most this long for the answers that are under
   // way, and closes all connections. Handlers and callbacks do not run any more when it returns.
   virtual void stop(std::uint32_t wait_ms) = 0;

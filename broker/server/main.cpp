@@ -16,6 +16,7 @@
 #include "broker/server/heap.hpp"
 #include "broker/server/metrics_server.hpp"
 #include "broker/server/server.hpp"
+#include "http/face.hpp"
 #include "schemas/base/log.hpp"
 
 namespace {
@@ -69,7 +70,8 @@ sigset_t watched_signals() {
 }
 
 // Waits until the server has ended: by itself (it raises SIGUSR1), or drained by a signal.
-Status serve(Running& running, broker::BrokerServer& server, const sigset_t& signals) {
+Status serve(Running& running, broker::BrokerServer& server, http::Face* face,
+             const sigset_t& signals) {
   constexpr timespec a_second = {1, 0};
   bool draining = false;
   while (server.running()) {
@@ -84,6 +86,7 @@ Status serve(Running& running, broker::BrokerServer& server, const sigset_t& sig
     if (draining) return server.stop();
     draining = true;
     server.drain();
+    if (face != nullptr) face->drain();
   }
   return server.wait();
 }
@@ -92,10 +95,32 @@ void tell(const Error& error) {
   std::fprintf(stderr, "millrace-broker: %s\n", error.text().c_str());
 }
 
-void announce(const broker::BrokerServer& server, const http::Server* metrics) {
+http::FaceOptions face_options(const broker::Settings& settings) {
+  http::FaceOptions options;
+  options.listen = settings.http;
+  options.certificate = settings.http_cert;
+  options.key = settings.http_key;
+  options.allow_origins = http::split_origins(settings.http_allow_origin);
+  options.keys = settings.keys;
+  options.timeout_ms = settings.http_timeout_s * 1'000;
+  return options;
+}
+
+// The HTTP face, where one is asked for.
+Result<std::unique_ptr<http::Face>> start_face(const broker::Settings& settings,
+                                               const broker::BrokerServer& server) {
+  if (settings.http.empty()) return nullptr;
+  http::FaceOptions options = face_options(settings);
+  options.endpoint = server.clients();
+  return http::Face::start(std::move(options));
+}
+
+void announce(const broker::BrokerServer& server, const http::Face* face,
+              const http::Server* metrics) {
   std::printf("clients %s\nengines %s\n", server.clients().c_str(), server.engines().c_str());
   if (!server.doorbell().empty()) std::printf("doorbell %s\n", server.doorbell().c_str());
   if (!server.push().empty()) std::printf("push %s\n", server.push().c_str());
+  if (face != nullptr) std::printf("http %s\n", face->url().c_str());
   if (metrics != nullptr) std::printf("metrics %s/metrics\n", metrics->url().c_str());
   std::printf("ready\n");
   std::fflush(stdout);
@@ -120,6 +145,12 @@ int run(Running running) {
   options.disk_marks = running.disk_marks;
   options.backups = settings.backups;
   broker::apply(settings, options.core);
+  if (!settings.http.empty()) {
+    if (const Status usable = http::check_face(face_options(settings)); !usable) {
+      tell(usable.error());
+      return usable.error().code == Code::usage ? 2 : 3;
+    }
+  }
   // Block the signals before any thread starts, so that all inherit this and only this one waits.
   const auto signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -143,8 +174,13 @@ int run(Running running) {
                          {"doorbell", (*server)->doorbell()},
                          {"push", (*server)->push()},
                          {"ledger", settings.ledger}});
-  announce(**server, metrics.get());
-  const auto ended = serve(running, **server, signals);
+  auto face = start_face(settings, **server);
+  if (!face) {
+    tell(face.error());
+    return face.error().code == Code::usage ? 2 : 3;
+  }
+  announce(**server, face->get(), metrics.get());
+  const auto ended = serve(running, **server, face->get(), signals);
   const auto statistics = (*server)->statistics();
   const auto& counters = statistics.core;
   log_info("ended", {{"submitted", counters.submitted},

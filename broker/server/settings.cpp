@@ -126,6 +126,18 @@ std::vector<Setting> settings_of(Settings& s) {
        "It holds broker.key and the list of allowed keys, which `millrace keys` writes. The broker "
        "reads the list again when it changes; the sessions of a revoked key end. With keys every "
        "endpoint asks for one."},
+      {"http", "listen", "--http", "HOST:PORT", text, later, &s.http, 0, 0,
+       "address for OpenAI's API over HTTP [none]",
+       "Other machines may reach it only where the broker has keys. A client's token is what "
+       "`millrace keys token` prints for its key."},
+      {"http", "cert", "--http-cert", "FILE", text, later, &s.http_cert, 0, 0,
+       "certificate for HTTPS, a PEM file [none]", ""},
+      {"http", "key", "--http-key", "FILE", text, later, &s.http_key, 0, 0,
+       "key of the certificate, a PEM file [none]", ""},
+      {"http", "allow_origin", "--http-allow-origin", "URLS", text, later, &s.http_allow_origin, 0,
+       0, "web pages that may use it, with commas between them; * for all [none]", ""},
+      {"http", "timeout", "--http-timeout", "TIME", duration, later, &s.http_timeout_s, 1,
+       limits::keep_s, "a request that is not answered by then fails, and its job ends", ""},
       {"engines", "lease_ms", "--lease-ms", "MS", number, later, &s.lease_ms, 1'000, 3'600'000,
        "an engine that is silent for this long loses its jobs", ""},
       {"engines", "hang_ms", "--hang-ms", "MS", number, now, &s.hang_ms, 1'000, day,

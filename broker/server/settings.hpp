@@ -28,6 +28,8 @@ struct Settings {
   std::string doorbell = ServerOptions().doorbell, push;
   std::string metrics;
   std::string keys;
+  std::string http, http_cert, http_key, http_allow_origin;  // no address: no HTTP
+  std::uint64_t http_timeout_s = 600;
   TenantTable tenants;
   std::uint32_t lease_ms = CoreConfig().lease_ms, hang_ms = CoreConfig().hang_ms;
   std::uint32_t group_wait_ms = CoreConfig().group_wait_ms;

@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build"))
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 TOOL = shutil.which("clang-tidy", path=str(pathlib.Path(sys.executable).parent))
-PRODUCT = ("schemas", "broker", "engine", "client", "kernels")
+PRODUCT = ("schemas", "broker", "engine", "client", "http", "kernels")
 OTHERS = ("tests", "bench")
 PRECOMPILED = re.compile(r"-Winvalid-pch -include \S+/cmake_pch\.hxx|-fpch-preprocess")
 LOCAL_NAME = re.compile(
@@ -129,7 +129,7 @@ def run_tool(files, extra):
         whole.write_text(text)
     result = subprocess.run(
         [TOOL, "--quiet", f"--config-file={configurations(files[0])[0]}",
-         r"--header-filter=(schemas|broker|engine|client|kernels|tests|bench)/.*\.[ch]pp$",
+         r"--header-filter=(schemas|broker|engine|client|http|kernels|tests|bench)/.*\.[ch]pp$",
          *extra, str(whole), "--", *flags(files[0]),
          # The commands are GCC's, and libstdc++ uses a buffer that it has itself deprecated.
          "-Wno-unknown-warning-option", "-Wno-deprecated-declarations",

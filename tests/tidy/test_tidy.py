@@ -34,6 +34,7 @@ EXTRA = {
     "broker/server/metrics_server": ["http"],
     "broker/server/main.cpp": ["http"],
     "client/run": ["broker", "engine/supervise", "engine/worker/options.hpp"],
+    "client/commands/serve": ["http"],
     "client/commands": ["engine/core", "engine/worker/driver_guard.hpp",
                         "engine/worker/options.hpp", "broker"],
 }

@@ -188,6 +188,7 @@ inline void FakeBroker::receive(const Envelope& question) {
              asked != nullptr && answers_status) {
     StatusAnswer status;
     status.engines = engines;
+    status.job_stream = "results";
     for (const Entry& entry : entries) {
       status.job_number = entry.job == asked->job ? entry.number : status.job_number;
     }

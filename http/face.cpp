@@ -1,0 +1,203 @@
+#include "http/face.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "http/address.hpp"
+#include "http/completion.hpp"
+#include "http/links.hpp"
+#include "http/models.hpp"
+#include "http/problem.hpp"
+#include "schemas/base/clock.hpp"
+#include "schemas/base/json_writer.hpp"
+
+namespace millrace::http {
+namespace {
+
+constexpr auto sweep_time = std::chrono::seconds(10);
+
+class BrokerFace final : public Face {
+ public:
+  explicit BrokerFace(FaceOptions options)
+      : options_(std::move(options)),
+        completion_{.timeout_ms = options_.timeout_ms, .token_bytes = options_.token_bytes},
+        links_({.endpoint = options_.endpoint, .keys = options_.keys}) {}
+  ~BrokerFace() override { stop(0); }
+
+  Status begin();
+  const std::string& url() const override { return server_->url(); }
+  Server& server() override { return *server_; }
+  void drain() override { server_->drain(); }
+  void stop(std::uint32_t wait_ms) override;
+
+ private:
+  using Exchanged = std::shared_ptr<Exchange>;
+  Routes routes();
+  std::optional<Response> admit(const Request& request);
+  std::shared_ptr<Link> link_for(Exchange& exchange);
+  void complete(const Exchanged& exchange, openai::Endpoint endpoint);
+  using Answer = std::function<Response(const Result<StatusAnswer>& status)>;
+  void with_status(const Exchanged& exchange, Answer answer);
+  void sweep();
+
+  const FaceOptions options_;
+  const CompletionOptions completion_;
+  const std::int64_t created_s_ = SystemClock().wall_us() / (1'000 * us_per_ms);
+  Links links_;
+  std::unique_ptr<Server> server_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread sweeper_;
+};
+
+Status BrokerFace::begin() {
+  MILLRACE_TRY(check_face(options_));
+  ServerOptions server;
+  server.listen = options_.listen;
+  server.certificate = options_.certificate;
+  server.key = options_.key;
+  server.origins = {options_.allow_origins, !links_.keyed()};
+  server.limits = options_.limits;
+  server.admit = [this](const Request& request) { return admit(request); };
+  server.refuse = [](int status, const Error& error) { return problem(error, status); };
+  MILLRACE_ASSIGN(server_, Server::start(std::move(server), routes()));
+  sweeper_ = std::thread([this] { sweep(); });
+  return {};
+}
+
+void BrokerFace::stop(std::uint32_t wait_ms) {
+  if (server_) server_->stop(wait_ms);
+  links_.end_all();
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (sweeper_.joinable()) sweeper_.join();
+}
+
+void BrokerFace::sweep() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, sweep_time, [&] { return stopping_; })) links_.end_idle();
+}
+
+// Refuses a request for a broker with keys before its body is read.
+std::optional<Response> BrokerFace::admit(const Request& request) {
+  if (!request.path.starts_with("/v1/")) return std::nullopt;
+  const Status allowed = links_.check(request.header("Authorization"));
+  if (allowed) return std::nullopt;
+  return problem(allowed.error(), allowed.error().code == Code::unauthorized ? 401 : 503);
+}
+
+std::shared_ptr<Link> BrokerFace::link_for(Exchange& exchange) {
+  auto link = links_.of(exchange.request().header("Authorization"));
+  if (link) return *std::move(link);
+  const Error& error = link.error();
+  exchange.respond(error.code == Code::unauthorized ? problem(error, 401) : problem(error));
+  return nullptr;
+}
+
+void BrokerFace::complete(const Exchanged& exchange, openai::Endpoint endpoint) {
+  const auto link = link_for(*exchange);
+  if (!link) return;
+  auto completion = std::make_shared<Completion>(exchange, endpoint, completion_);
+  exchange->on_gone([completion, weak = std::weak_ptr<Link>(link)] {
+    if (const auto its = weak.lock()) {
+      its->post([completion](Desk* desk, const Error&) {
+        if (desk != nullptr) completion->leave(*desk);
+      });
+    }
+  });
+  link->post([completion](Desk* desk, const Error& error) {
+    if (desk != nullptr) {
+      completion->begin(*desk);
+    } else {
+      completion->refuse(error);
+    }
+  });
+}
+
+void BrokerFace::with_status(const Exchanged& exchange, Answer answer) {
+  const auto link = link_for(*exchange);
+  if (!link) return;
+  link->post([exchange, answer = std::move(answer)](Desk* desk, const Error& error) {
+    if (desk == nullptr) return exchange->respond(answer(std::unexpected(error)));
+    desk->with_status([exchange, answer](const Result<StatusAnswer>& status) {
+      exchange->respond(answer(status));
+    });
+  });
+}
+
+Routes BrokerFace::routes() {
+  Routes routes;
+  if (options_.more_routes) options_.more_routes(routes);
+  for (const auto endpoint : {openai::Endpoint::chat, openai::Endpoint::completion}) {
+    routes.add("POST", openai::path_of(endpoint),
+               [this, endpoint](const Exchanged& exchange) { complete(exchange, endpoint); });
+  }
+  const auto or_problem = [](const Result<StatusAnswer>& status, const auto& write) {
+    return status ? write(*status) : problem(status.error());
+  };
+  routes.add("GET", "/v1/models", [this, or_problem](const Exchanged& exchange) {
+    with_status(exchange, [this, or_problem](const auto& status) {
+      return or_problem(status, [this](const auto& one) { return models_answer(one, created_s_); });
+    });
+  });
+  routes.add("GET", "/v1/models/{id*}", [this, or_problem](const Exchanged& exchange) {
+    const std::string id(exchange->request().part("id"));
+    with_status(exchange, [this, or_problem, id](const auto& status) {
+      return or_problem(status,
+                        [this, id](const auto& one) { return model_answer(one, id, created_s_); });
+    });
+  });
+  routes.add("GET", "/health", [](const Exchanged& exchange) {
+    exchange->respond({.body = "{\"status\":\"ok\"}", .headers = {}});
+  });
+  routes.add("GET", "/version", [](const Exchanged& exchange) {
+    exchange->respond({.body = "{\"version\":\"" MILLRACE_VERSION "\"}", .headers = {}});
+  });
+  routes.add("GET", "/ready", [this](const Exchanged& exchange) {
+    with_status(exchange, [](const auto& status) { return ready_answer(status); });
+  });
+  return routes;
+}
+
+}  // namespace
+
+std::vector<std::string> split_origins(std::string_view list) {
+  std::vector<std::string> origins;
+  while (!list.empty()) {
+    const auto end = std::min(list.find(','), list.size());
+    std::string_view one = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    while (one.starts_with(' ')) one.remove_prefix(1);
+    while (one.ends_with(' ') || one.ends_with('/')) one.remove_suffix(1);
+    if (!one.empty()) origins.emplace_back(one);
+  }
+  return origins;
+}
+
+Status check_face(const FaceOptions& options) {
+  MILLRACE_ASSIGN(const Address address, parse_address(options.listen));
+  if (options.certificate.empty() != options.key.empty()) {
+    return fail(Code::usage, "HTTPS needs a certificate and its key", "give both, or neither");
+  }
+  if (!options.keys.empty()) return {};
+  MILLRACE_ASSIGN(const bool loopback, is_loopback(address));
+  if (loopback) return {};
+  return fail(Code::unauthorized,
+              "other machines can reach " + options.listen +
+                  ", and the broker has no keys that say who may use it",
+              "listen on 127.0.0.1, or make keys with `millrace keys init` and give --keys");
+}
+
+Result<std::unique_ptr<Face>> Face::start(FaceOptions options) {
+  auto face = std::make_unique<BrokerFace>(std::move(options));
+  MILLRACE_TRY(face->begin());
+  return face;
+}
+
+}  // namespace millrace::http

@@ -1,0 +1,55 @@
+#pragma once
+// The HTTP face of a broker: OpenAI's completions, models, health. It is a client of the broker
+// like any other, through a session for each token.
+//
+//   MILLRACE_ASSIGN(auto face, Face::start({.listen = "127.0.0.1:8080", .endpoint = broker}));
+//
+// Errors of start: those of the server; unauthorized for an address that other machines can reach
+// where the broker has no keys.
+// Thread safety: any thread.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/routes.hpp"
+#include "http/server.hpp"
+#include "schemas/base/error.hpp"
+#include "schemas/openai/logprobs.hpp"
+
+namespace millrace::http {
+
+struct FaceOptions {
+  std::string listen = "127.0.0.1:8080";
+  std::string certificate, key;            // PEM files, for TLS
+  std::vector<std::string> allow_origins;  // pages of others that may use it
+  std::string endpoint;                    // of the broker's clients
+  std::string keys;                        // the broker's folder of keys; empty: it has none
+  std::uint64_t timeout_ms = 600'000;      // for one answer
+  ServerLimits limits{};
+  openai::TokenLookup token_bytes{};           // for the texts of tokens with logprobs
+  std::function<void(Routes&)> more_routes{};  // those of others, which come first
+};
+
+class Face {
+ public:
+  static Result<std::unique_ptr<Face>> start(FaceOptions options);
+  virtual ~Face() = default;                   // stops at once
+  virtual const std::string& url() const = 0;  // "http://127.0.0.1:8080"
+  virtual Server& server() = 0;
+  // Takes no new connections and requests from now on; those under way go on.
+  virtual void drain() = 0;
+  // Takes no new requests, and gives those under way this long. Those that are cut off are
+  // cancelled.
+  virtual void stop(std::uint32_t wait_ms) = 0;
+};
+
+// The addresses of a list with commas between them.
+std::vector<std::string> split_origins(std::string_view list);
+
+// Checks what needs no socket. Errors: usage, unauthorized.
+Status check_face(const FaceOptions& options);
+
+}  // namespace millrace::http

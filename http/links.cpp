@@ -1,0 +1,114 @@
+#include "http/links.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "http/request.hpp"
+#include "schemas/keys/grants.hpp"
+#include "schemas/keys/token.hpp"
+
+namespace millrace::http {
+namespace {
+
+constexpr std::int64_t list_age_us = 1'000 * us_per_ms;
+constexpr std::size_t tokens_kept = 1'000;
+constexpr std::string_view scheme = "Bearer ";
+
+}  // namespace
+
+Status Links::read_allowed_keys() {
+  const std::int64_t now = clock_.monotonic_us();
+  if (read_us_ != 0 && now - read_us_ < list_age_us) return {};
+  MILLRACE_ASSIGN(const KeyPair own, read_key_file(options_.keys + "/" + broker_key_file));
+  MILLRACE_ASSIGN(const std::string text, read_allowed(options_.keys));
+  MILLRACE_ASSIGN(const std::vector<Grant> grants, parse_grants(text));
+  broker_key_ = own.public_key;
+  allowed_.clear();
+  for (const Grant& grant : grants) allowed_.insert(grant.key);
+  read_us_ = now;
+  return {};
+}
+
+Result<KeyPair> Links::key_of_known_token(std::string_view token) {
+  if (const auto known = known_tokens_.find(token); known != known_tokens_.end()) {
+    return known->second;
+  }
+  return key_of_token(token);
+}
+
+Result<KeyPair> Links::key_of(std::string_view authorization) {
+  if (!keyed()) return KeyPair{};
+  if (authorization.size() <= scheme.size() ||
+      !same_name(authorization.substr(0, scheme.size()), scheme)) {
+    return fail(Code::unauthorized, "this server wants a token, and the request has none",
+                "send the header `Authorization: Bearer TOKEN` with the token that `millrace keys "
+                "token FILE` prints");
+  }
+  const std::string_view token = authorization.substr(scheme.size());
+  MILLRACE_ASSIGN(KeyPair key, key_of_known_token(token));
+  MILLRACE_TRY(read_allowed_keys());
+  if (!allowed_.contains(key.public_key)) {
+    return fail(Code::unauthorized, "the token is not one that this server allows",
+                "`millrace keys ls` lists the keys that it allows");
+  }
+  if (known_tokens_.size() >= tokens_kept) known_tokens_.clear();
+  known_tokens_.try_emplace(std::string(token), key);
+  key.broker_key = broker_key_;
+  return key;
+}
+
+Status Links::check(std::string_view authorization) {
+  const std::scoped_lock lock(mutex_);
+  MILLRACE_TRY(key_of(authorization));
+  return {};
+}
+
+Result<std::shared_ptr<Link>> Links::of(std::string_view authorization) {
+  const std::scoped_lock lock(mutex_);
+  MILLRACE_ASSIGN(KeyPair key, key_of(authorization));
+  std::shared_ptr<Link>& known = links_[key.public_key];
+  if (known && !known->over()) return known;
+  if (!known && links_.size() > options_.most) {
+    const auto unused = std::ranges::min_element(links_, {}, [](const auto& one) {
+      return one.second && !one.second->in_use() ? one.second->used_us() : INT64_MAX;
+    });
+    if (!unused->second || unused->second->in_use()) {
+      links_.erase(key.public_key);
+      return fail(Error{Code::overloaded, "as many tokens are in use as may be at once",
+                        "try again in a while", limits::retry_session_ms});
+    }
+    links_.erase(unused);
+  }
+  std::string public_key = key.public_key;
+  auto link = Link::start(
+      {.endpoint = options_.endpoint, .key = std::move(key), .stream = options_.stream});
+  if (!link) {
+    links_.erase(public_key);
+    return fail(std::move(link).error());
+  }
+  return links_[public_key] = *std::move(link);
+}
+
+void Links::end_idle() {
+  std::vector<std::shared_ptr<Link>> ended;  // their threads are joined without the lock
+  const std::scoped_lock lock(mutex_);
+  const std::int64_t before = clock_.monotonic_us() - std::int64_t{options_.idle_ms} * us_per_ms;
+  for (auto at = links_.begin(); at != links_.end();) {
+    const Link& link = *at->second;
+    if (!link.over() && (link.in_use() || link.used_us() > before)) {
+      ++at;
+      continue;
+    }
+    ended.push_back(std::move(at->second));
+    at = links_.erase(at);
+  }
+}
+
+void Links::end_all() {
+  std::map<std::string, std::shared_ptr<Link>, std::less<>> ended;
+  const std::scoped_lock lock(mutex_);
+  ended.swap(links_);
+}
+
+}  // namespace millrace::http

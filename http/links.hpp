@@ -1,0 +1,55 @@
+#pragma once
+// The sessions of a face: one for each token in use, or a single one where the broker has no keys.
+// A token that the broker does not allow is told so before a session is tried: the list of allowed
+// keys is the broker's own file, and the broker checks again.
+// Thread safety: any thread.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "http/link.hpp"
+
+namespace millrace::http {
+
+struct LinksOptions {
+  std::string endpoint;             // of the broker's clients
+  std::string keys;                 // the broker's folder of keys; empty: it has none
+  std::string stream = "http";      // of the face's jobs
+  std::uint32_t most = 64;          // sessions at once
+  std::uint32_t idle_ms = 300'000;  // a session that is not used ends
+};
+
+class Links {
+ public:
+  explicit Links(LinksOptions options) : options_(std::move(options)) {}
+
+  bool keyed() const { return !options_.keys.empty(); }
+  // The link for the value of a header Authorization. Errors: unauthorized (no token, or one that
+  // is not allowed), overloaded (as many sessions as there may be are in use), those of the list.
+  Result<std::shared_ptr<Link>> of(std::string_view authorization);
+  // Whether of() would find a token that is allowed. Errors: as there, but for overloaded.
+  Status check(std::string_view authorization);
+  // Ends the sessions that were idle for long. Call it now and then.
+  void end_idle();
+  void end_all();
+
+ private:
+  Result<KeyPair> key_of(std::string_view authorization);
+  Result<KeyPair> key_of_known_token(std::string_view token);
+  Status read_allowed_keys();
+
+  const LinksOptions options_;
+  const SystemClock clock_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Link>, std::less<>> links_;  // by public key
+  std::set<std::string> allowed_;                                    // public keys
+  std::map<std::string, KeyPair, std::less<>> known_tokens_;  // deriving a public key takes time
+  std::string broker_key_;
+  std::int64_t read_us_ = 0;  // when the list was read; 0: not yet
+};
+
+}  // namespace millrace::http

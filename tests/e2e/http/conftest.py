@@ -1,0 +1,34 @@
+import pathlib
+import sys
+
+import openai
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from http_place import Place  # noqa: E402
+
+
+@pytest.fixture
+def make_place(tmp_path_factory):
+    """Makes brokers with an HTTP face, which end with the test."""
+    places = []
+
+    def make(*options):
+        places.append(Place(tmp_path_factory.mktemp("h"), *options).start_broker())
+        return places[-1]
+    yield make
+    for one in places:
+        one.close()
+
+
+@pytest.fixture
+def place(make_place):
+    one = make_place()
+    one.start_engine("--text", "one two three four", "--job-steps", "4")
+    return one
+
+
+@pytest.fixture
+def client(place):
+    with openai.OpenAI(base_url=place.url + "/v1", api_key="none", max_retries=0) as one:
+        yield one

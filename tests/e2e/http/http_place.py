@@ -1,0 +1,125 @@
+"""A broker with its HTTP face, and stub engines for it, in a temporary folder."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+from patience import PATIENCE_S
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "client" / "python" / "src"))
+import millrace  # noqa: E402
+
+BIN = pathlib.Path(os.environ.get("MILLRACE_BUILD", ROOT / "build")).resolve() / "bin"
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def program(name):
+    path = BIN / name
+    assert path.exists(), f"{path} is missing: build first (ops/test does), or set MILLRACE_BUILD"
+    return str(path)
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"no {what} within {PATIENCE_S} s")
+
+
+class Place:
+    def __init__(self, folder, *options):
+        self.folder = pathlib.Path(folder)
+        self.sockets = tempfile.mkdtemp(prefix="mr-")  # pytest's folders are too long for sockets
+        self.options = [str(x) for x in options]
+        self.processes = []
+        self.bound = {}
+
+    def start_broker(self):
+        endpoints = []
+        for option, name in (("--listen", "clients"), ("--listen-engines", "engines"),
+                             ("--listen-doorbell", "bell")):
+            endpoints += [option, f"ipc://{self.sockets}/{name}"]
+        self.broker = subprocess.Popen(
+            [program("millrace-broker"), "--ledger", str(self.folder / "ledger"), *endpoints,
+             "--http", "127.0.0.1:0",*self.options],
+            stdout=subprocess.PIPE, text=True, stderr=open(self.folder / "broker.log", "ab"))
+        self.processes.append(self.broker)
+        for line in self.broker.stdout:
+            name, _, endpoint = line.strip().partition(" ")
+            self.bound[name] = endpoint
+            if name == "ready":
+                return self
+        raise AssertionError((self.folder / "broker.log").read_text())
+
+    def start_engine(self, *options, model="stub"):
+        engine = subprocess.Popen(
+            [program("stub_engine"), "--broker", f"ipc://{self.sockets}/engines", "--model-name",
+             model, *options], stderr=open(self.folder / "engine.log", "ab"))
+        self.processes.append(engine)
+        until(lambda: model in [x["id"] for x in self.get("/v1/models")[1].get("data", [])],
+              "engine")
+        return engine
+
+    @property
+    def url(self):
+        return self.bound["http"]
+
+    @property
+    def port(self):
+        return int(self.url.rpartition(":")[2])
+
+    def get(self, path, **headers):
+        """The status and the body of an answer."""
+        request = urllib.request.Request(self.url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def post(self, path, body, **headers):
+        """The status, the body and the headers of an answer."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data,
+                                         {"Content-Type": "application/json", **headers})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                return answer.status, json.loads(answer.read()), answer.headers
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read()), error.headers
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+
+    def jobs(self, state=None):
+        """The jobs of the face's stream, as the broker lists them."""
+        with millrace.Client(f"ipc://{self.sockets}/clients") as client:
+            asked = {"stream": "http", **({"state": state} if state else {})}
+            return client.call("jobs_request", **asked)["jobs"]
+
+    def memory_mib(self):
+        status = pathlib.Path(f"/proc/{self.broker.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    def close(self):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.sockets, ignore_errors=True)

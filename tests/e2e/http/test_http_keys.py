@@ -1,0 +1,113 @@
+"""Tokens are clients' keys: tenants, roles and revocation are the broker's own. TLS."""
+import ssl
+import subprocess
+
+import openai
+import pytest
+import urllib.request
+from http_place import HELLO, Place, program, until
+
+
+class Keys:
+    def __init__(self, folder):
+        self.home, self.folder = folder, folder / "keys"
+        self.run("init", self.folder)
+
+    def run(self, *words):
+        done = subprocess.run([program("millrace"), "keys", *map(str, words)], text=True,
+                              capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def new(self, name, tenant, roles):
+        path = self.home / f"{name}.key"
+        self.run("new", path, "--keys", self.folder, "--name", name, "--tenant", tenant, "--roles",
+                 roles)
+        return self.run("token", path)
+
+
+@pytest.fixture
+def keyed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("k")
+    keys = Keys(folder)
+    keys.new("engine", "*", "work")
+    place = Place(folder, "--keys", keys.folder).start_broker()
+    place.keys = keys
+    engine = subprocess.Popen([program("stub_engine"), "--broker",
+                               f"ipc://{place.sockets}/engines", "--key", folder / "engine.key"],
+                              stderr=open(folder / "engine.log", "ab"))
+    place.processes.append(engine)
+    yield place
+    place.close()
+
+
+def client_of(place, token):
+    return openai.OpenAI(base_url=place.url + "/v1", api_key=token, max_retries=0)
+
+
+def has_engine(place, token):
+    return place.get("/v1/models", Authorization=f"Bearer {token}")[1].get("data")
+
+
+def test_tokens(keyed):
+    acme, other = keyed.keys.new("a", "acme", "submit,read"), keyed.keys.new("o", "other", "admin")
+    until(lambda: has_engine(keyed, acme), "engine")
+    assert acme.startswith("sk-") and len(acme) == 67
+    body, key = {"messages": HELLO}, {"Idempotency-Key": "one"}
+    first = keyed.post("/v1/chat/completions", body, Authorization=f"Bearer {acme}", **key)
+    second = keyed.post("/v1/chat/completions", body, Authorization=f"Bearer {other}", **key)
+    again = keyed.post("/v1/chat/completions", body, Authorization=f"bearer {acme}", **key)
+    assert [x[0] for x in (first, second, again)] == [200] * 3
+    assert first[1]["created"] == again[1]["created"] != 0
+
+
+def test_what_is_no_token(keyed):
+    allowed = keyed.keys.new("a", "acme", "submit,read")
+    wrong = "sk-" + "0" * 64
+    for token in ("none", "sk-", "sk-" + "z" * 64, wrong, allowed[:-1]):
+        with pytest.raises(openai.AuthenticationError) as caught:
+            client_of(keyed, token).chat.completions.create(model="stub", messages=HELLO)
+        assert token not in str(caught.value) or token in ("none", "sk-")
+    assert keyed.get("/v1/models")[0] == 401
+    assert keyed.get("/health")[0] == 200
+    with pytest.raises(openai.AuthenticationError):
+        client_of(keyed, wrong).models.list()
+
+
+def test_roles(keyed):
+    token = keyed.keys.new("reader", "acme", "read")
+    until(lambda: has_engine(keyed, token), "engine")
+    with pytest.raises(openai.PermissionDeniedError):
+        client_of(keyed, token).chat.completions.create(model="stub", messages=HELLO)
+
+
+def test_a_token_that_is_revoked(keyed):
+    token = keyed.keys.new("a", "acme", "submit,read")
+    until(lambda: has_engine(keyed, token), "engine")
+    with client_of(keyed, token) as client:
+        client.chat.completions.create(model="stub", messages=HELLO)
+        keyed.keys.run("revoke", "a", "--keys", keyed.keys.folder)
+
+        def is_refused():
+            try:
+                client.chat.completions.create(model="stub", messages=HELLO)
+            except (openai.AuthenticationError, openai.PermissionDeniedError):
+                return True
+            return False
+        until(is_refused, "refusal")
+        until(is_refused, "refusal")
+
+
+def test_tls(tmp_path, make_place):
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    place = make_place("--http-cert", certificate, "--http-key", key)
+    assert place.url.startswith("https://")
+    trusted = ssl.create_default_context(cafile=certificate)
+    with urllib.request.urlopen(place.url + "/health", context=trusted) as answer:
+        assert answer.status == 200
+    with pytest.raises(OSError):  # nobody vouches for the certificate
+        urllib.request.urlopen(place.url + "/health", context=ssl.create_default_context())

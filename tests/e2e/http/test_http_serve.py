@@ -1,0 +1,172 @@
+"""`millrace serve` with the real model and the unmodified openai package."""
+import json
+import math
+import os
+import pathlib
+import signal
+import subprocess
+
+import openai
+import pytest
+from http_place import ROOT, program, until
+from patience import PATIENCE_S
+
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+
+
+def model_path():
+    path = os.environ.get("MILLRACE_MODEL")
+    if not path:
+        path = subprocess.run([ROOT / "ops" / "model"], check=True, text=True,
+                              capture_output=True).stdout.strip().splitlines()[-1]
+    assert pathlib.Path(path).exists(), f"MILLRACE_MODEL names {path}, which does not exist"
+    return path
+
+
+def start(folder):
+    """A running server, and the address that it tells."""
+    process = subprocess.Popen(
+        [program("millrace"), "serve", "--model", model_path(), "--http", "127.0.0.1:0",
+         "--folder", str(folder), "--json"], stdout=subprocess.PIPE, text=True,
+        stderr=open(str(folder) + ".log", "ab"))
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "listening":
+            return process, event["message"].split()[2]
+    raise AssertionError(pathlib.Path(str(folder) + ".log").read_text())
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    process, url = start(tmp_path_factory.mktemp("s") / "state")
+    with openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0) as one:
+        until(lambda: one.models.list().data, "model")
+        yield one
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.fixture(scope="module")
+def model(client):
+    return client.models.list().data[0].id
+
+
+def test_chat_and_its_stream_are_the_same_text(client, model):
+    fields = dict(model=model, messages=QUESTION, max_tokens=24, temperature=0)
+    whole = client.chat.completions.create(**fields)
+    text = whole.choices[0].message.content
+    assert len(text) > 20
+    pieces = list(client.chat.completions.create(**fields, stream=True,
+                                                 stream_options={"include_usage": True}))
+    assert "".join(x.choices[0].delta.content or "" for x in pieces if x.choices) == text
+    assert len([x for x in pieces if x.choices and x.choices[0].delta.content]) > 1
+    assert pieces[-1].usage.completion_tokens == whole.usage.completion_tokens
+    assert pieces[-1].usage.prompt_tokens == whole.usage.prompt_tokens > 0
+
+
+def test_seeds(client, model):
+    def text(seed):
+        return client.completions.create(model=model, prompt="Once upon a time", max_tokens=16,
+                                         temperature=1, seed=seed).choices[0].text
+    assert text(1) == text(1) != text(2)
+
+
+def test_requests_without_a_seed_differ(client, model):
+    texts = {client.completions.create(model=model, prompt="Once upon a time", max_tokens=16,
+                                       temperature=1).choices[0].text for _ in range(3)}
+    assert len(texts) > 1
+
+
+def test_choices_differ(client, model):
+    answer = client.completions.create(model=model, prompt="Once upon a time", max_tokens=16, n=3,
+                                       temperature=1, seed=3)
+    assert len({x.text for x in answer.choices}) == 3
+    assert answer.usage.completion_tokens == 48
+
+
+def test_stop(client, model):
+    answer = client.completions.create(model=model, prompt="1, 2, 3, 4,", max_tokens=32,
+                                       temperature=0, stop=[" 7"])
+    assert " 6" in answer.choices[0].text and "7" not in answer.choices[0].text
+    assert answer.choices[0].finish_reason == "stop"
+    cut = client.completions.create(model=model, prompt="1, 2, 3,", max_tokens=2, temperature=0)
+    assert cut.choices[0].finish_reason == "length"
+
+
+def test_logprobs_of_a_chat(client, model):
+    answer = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=8,
+                                            temperature=0, logprobs=True, top_logprobs=3)
+    tokens = answer.choices[0].logprobs.content
+    assert "".join(x.token for x in tokens).startswith(answer.choices[0].message.content[:5])
+    for token in tokens:
+        assert len(token.top_logprobs) == 3
+        assert token.top_logprobs[0].logprob == max(x.logprob for x in token.top_logprobs)
+        assert math.isclose(token.logprob, token.top_logprobs[0].logprob)
+        assert bytes(token.bytes).decode() == token.token
+
+
+def test_logprobs_of_a_completion(client, model):
+    answer = client.completions.create(model=model, prompt="The sky is", max_tokens=4,
+                                       temperature=0, logprobs=2, echo=True)
+    logprobs = answer.choices[0].logprobs
+    assert answer.choices[0].text.startswith("The sky is")
+    assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.top_logprobs)
+    assert logprobs.token_logprobs[0] is None and "".join(logprobs.tokens) == answer.choices[0].text
+
+
+def test_a_prompt_beyond_the_context(client, model):
+    for stream in (False, True):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.completions.create(model=model, prompt="word " * 20_000, stream=stream)
+        assert caught.value.code == "context_exceeded"
+
+
+def post(client, path, **body):
+    """An answer beside OpenAI's API."""
+    return client.post(str(client.base_url).removesuffix("/v1/") + path, body=body,
+                       cast_to=dict[str, object])
+
+
+def test_tokens(client):
+    vllm = post(client, "/tokenize", prompt="Hello world")
+    llama = post(client, "/tokenize", content="Hello world")
+    assert vllm["count"] == len(vllm["tokens"]) and llama["tokens"]
+    text = post(client, "/detokenize", tokens=llama["tokens"])
+    assert text == {"prompt": "Hello world", "content": "Hello world"}
+    for path, body in (("/tokenize", {}), ("/tokenize", {"prompt": 1}),
+                       ("/detokenize", {"tokens": [4_000_000_000]}), ("/detokenize", {"tokens": 1}),
+                       ("/tokenize", {"prompt": "a", "parse_special": "no"})):
+        with pytest.raises(openai.BadRequestError):
+            post(client, path, **body)
+
+
+def test_ctrl_c_and_a_second_start(tmp_path):
+    process, url = start(tmp_path / "state")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 0
+    process, url = start(tmp_path / "state")
+    with openai.OpenAI(base_url=url + "/v1", api_key="none") as client:
+        until(lambda: client.models.list().data, "model")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+
+
+def test_one_folder_is_for_one_server(tmp_path):
+    process, url = start(tmp_path / "state")
+    second = subprocess.run([program("millrace"), "serve", "--model", model_path(), "--http",
+                             "127.0.0.1:0", "--folder", tmp_path / "state"], text=True,
+                            capture_output=True, timeout=PATIENCE_S, check=False)
+    assert second.returncode == 3 and "--folder" in second.stderr, second.stderr
+    with openai.OpenAI(base_url=url + "/v1", api_key="none") as client:
+        until(lambda: client.models.list().data, "model")  # the first one goes on
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_model_that_is_none(tmp_path):
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"no model")
+    done = subprocess.run([program("millrace"), "serve", "--model", bad, "--http", "127.0.0.1:0",
+                           "--folder", tmp_path / "state"], text=True, capture_output=True,
+                          timeout=PATIENCE_S, check=False)
+    assert done.returncode == 3 and "gguf" in done.stderr, done.stderr
