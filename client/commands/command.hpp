@@ -30,6 +30,7 @@ struct Invocation {
 };
 
 void add_run_command(CLI::App& app, Invocation& invocation);
+void add_serve_command(CLI::App& app, Invocation& invocation);
 void add_submit_command(CLI::App& app, Invocation& invocation);
 void add_results_command(CLI::App& app, Invocation& invocation);
 void add_status_command(CLI::App& app, Invocation& invocation);

@@ -17,6 +17,7 @@ constexpr const char* about =
     "Examples:\n"
     "  millrace run --model M.gguf --input jobs.jsonl --output results.jsonl\n"
     "  millrace ask --model M.gguf 'Why is the sea salty?'\n"
+    "  millrace serve --model M.gguf\n"
     "  millrace submit jobs.jsonl --wait\n"
     "  millrace top";
 
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
   client::add_run_command(app, invocation);
   client::add_check_command(app, invocation);
   client::add_ask_command(app, invocation);
+  client::add_serve_command(app, invocation);
   client::add_submit_command(app, invocation);
   client::add_results_command(app, invocation);
   client::add_status_command(app, invocation);

@@ -141,6 +141,7 @@ Status EmbeddedBackend::begin_engines(const BackendOptions& options, Env& env, c
   fleet.device = options.device;
   fleet.devices = options.devices;
   fleet.name = "run";
+  if (options.service) fleet.patience = supervise::Patience::service;
   fleet.log_path = options.folder_stays ? log_path : "";
   supervise::FleetHooks hooks;
   hooks.died = [this](const std::string& name) { server_->engine_died(name); };

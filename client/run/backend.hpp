@@ -24,6 +24,7 @@ struct BackendOptions {
   std::string device, devices;         // as --device and --devices are given
   std::string fingerprint;             // engines with another one get no job; empty: any
   std::uint32_t step_limit_s = 120;    // the engine exits if a step takes longer
+  bool service = false;                // engines that fail later are started again and again
   bool folder_stays = true;            // the folder outlives the backend: errors may name its files
 };
 

@@ -1,0 +1,152 @@
+// `millrace serve`: a broker, an engine and the HTTP face in one command.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/commands/command.hpp"
+#include "client/commands/engine_flags.hpp"
+#include "client/commands/model_tokens.hpp"
+#include "client/commands/run_console.hpp"
+#include "client/commands/serve_tokens.hpp"
+#include "client/run/backend.hpp"
+#include "http/face.hpp"
+
+namespace millrace::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t last_answers_ms = 10'000;  // for the answers under way at the end
+
+struct Flags {
+  EngineChoice engine;
+  http::FaceOptions face;
+  std::string folder, allow_origin;
+  std::uint64_t timeout_s = 600;
+};
+
+constexpr const char* about =
+    "Serve a model over HTTP, with OpenAI's API.\n\n"
+    "The command starts its own broker and engine, and ends them with Ctrl-C. Requests are jobs: "
+    "they wait in the broker, share the engine's steps, and one with an Idempotency-Key is "
+    "computed once even if its client or this command is stopped meanwhile.\n\n"
+    "Example:\n"
+    "  millrace serve --model M.gguf\n"
+    "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", "
+    "\"content\": \"Hello\"}]}'";
+
+// Where the state of a model is kept if no folder is named.
+std::string default_folder(const std::string& model) {
+  const char* const state = std::getenv("XDG_STATE_HOME");
+  const char* const home = std::getenv("HOME");
+  fs::path place = state != nullptr && *state != '\0' ? fs::path(state)
+                   : home != nullptr                  ? fs::path(home) / ".local" / "state"
+                                                      : fs::temp_directory_path();
+  fs::path file(model);
+  if (!file.has_filename()) file = file.parent_path();  // a folder with a slash at its end
+  return (place / "millrace" / "serve" / file.filename()).string();
+}
+
+// Lets the face tell tokens' texts. A model whose tokenizer cannot be used is the engine's to
+// refuse.
+void know_tokens(Flags& flags) {
+  auto loaded = load_tokenizer(flags.engine.flags.model);
+  if (!loaded) return;
+  const auto tokenizer = std::make_shared<const engine::Tokenizer>(*std::move(loaded));
+  flags.face.token_bytes = [tokenizer](TokenId id) -> std::optional<std::string> {
+    if (id >= tokenizer->vocabulary_size()) return std::nullopt;
+    return std::string(tokenizer->token_bytes(id));
+  };
+  flags.face.more_routes = [tokenizer](http::Routes& routes) {
+    add_token_routes(routes, tokenizer);
+  };
+}
+
+Status serve(Flags& flags, RunConsole& console) {
+  const SystemClock clock;
+  const auto env = posix_env();
+  const worker::EngineFlags& engine = flags.engine.flags;
+  if (flags.folder.empty()) flags.folder = default_folder(engine.model);
+  MILLRACE_TRY(http::check_face(flags.face));
+  MILLRACE_TRY(env->make_directories(flags.folder));
+  const auto lock = env->lock(flags.folder + "/lock");
+  if (!lock && lock.error().code == Code::output_in_use) {
+    return fail(Code::ledger_in_use, "another `millrace serve` uses the folder " + flags.folder,
+                "stop it, or give this one another --folder and --http");
+  }
+  if (!lock) return fail(lock.error());
+  BackendOptions options;
+  options.folder = flags.folder;
+  options.engine = flags.engine.program;
+  options.arguments = {"--model", engine.model};
+  for (const auto& word : flags.engine.arguments()) options.arguments.push_back(word);
+  options.device = engine.device;
+  options.devices = engine.devices;
+  options.step_limit_s = engine.step_limit_s;
+  options.service = true;
+  MILLRACE_ASSIGN(auto backend, Backend::start(options, *env, clock, console));
+  flags.face.endpoint = backend->session().endpoint();
+  know_tokens(flags);
+  MILLRACE_ASSIGN(auto face, http::Face::start(flags.face));
+  console.note("listening", "listening on " + face->url() + " (OpenAI's base_url is " +
+                                face->url() + "/v1); the model is being loaded");
+  EventLoop loop(backend->session(), clock, {});
+  Status served = loop.run({backend.get()}, [] { return interrupted(); });
+  console.note("stopping", "stopping: requests under way get ten seconds");
+  face->stop(last_answers_ms);
+  backend->stop();
+  return served;
+}
+
+int run(Flags& flags, bool json) {
+  remember_interrupts("Requests with an Idempotency-Key go on with the next start.", json);
+  ::signal(SIGPIPE, SIG_IGN);
+  if (const Status usable = flags.engine.check(); !usable) {
+    return report_error(usable.error(), json);
+  }
+  flags.face.allow_origins = http::split_origins(flags.allow_origin);
+  flags.face.timeout_ms = flags.timeout_s * 1'000;
+  const SystemClock clock;
+  RunConsole console(json, clock);
+  const Status served = serve(flags, console);
+  return served ? exit_all_done : report_error(served.error(), json);
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, Invocation& invocation) {
+  auto* command = app.add_subcommand("serve", about);
+  auto flags = std::make_shared<Flags>();
+  command->add_option("--http", flags->face.listen, "address to listen on; port 0 takes a free one")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command->add_option("--http-cert", flags->face.certificate, "certificate for HTTPS, a PEM file")
+      ->type_name("FILE");
+  command->add_option("--http-key", flags->face.key, "key of the certificate, a PEM file")
+      ->type_name("FILE");
+  command
+      ->add_option("--http-allow-origin", flags->allow_origin,
+                   "web pages that may use it, with commas between them; * for all")
+      ->type_name("URLS");
+  command
+      ->add_option("--http-timeout", flags->timeout_s,
+                   "a request that is not answered by then fails, in seconds")
+      ->type_name("S")
+      ->check(CLI::Range(1, 31'536'000))
+      ->capture_default_str();
+  command
+      ->add_option("--folder", flags->folder,
+                   "where jobs and results are kept [~/.local/state/millrace/serve/MODEL]")
+      ->type_name("DIR");
+  add_engine_flags(*command, flags->engine, true);
+  command->callback([&invocation, flags] {
+    invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
+  });
+}
+
+}  // namespace millrace::client
