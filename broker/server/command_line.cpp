@@ -45,8 +45,8 @@ std::string file_of(int argc, const char* const* argv) {
 
 void declare(CLI::App& app, const Setting& setting) {
   if (*setting.option == '\0') return;
-  const std::string help =
-      setting.about + (*setting.at_length == '\0' ? std::string() : at_length(setting.at_length));
+  std::string help = setting.rare ? at_length(setting.about) : setting.about;
+  if (*setting.at_length != '\0') help += at_length(setting.at_length);
   if (auto* const* flag = std::get_if<bool*>(&setting.value)) {
     app.add_flag(setting.option, **flag, help);
     return;

@@ -63,6 +63,7 @@ struct Setting {
   std::uint64_t least, most;  // of numbers, durations and sizes
   const char* about;
   const char* at_length;  // further explanation, or empty
+  bool rare = false;      // only --help-all names its option
 
   std::string name() const { return section + "." + key; }
 };

@@ -15,6 +15,7 @@
 #include "client/commands/serve_tokens.hpp"
 #include "client/run/backend.hpp"
 #include "http/face.hpp"
+#include "schemas/base/command_help.hpp"
 
 namespace millrace::client {
 namespace {
@@ -32,13 +33,9 @@ struct Flags {
 
 constexpr const char* about =
     "Serve a model over HTTP, with OpenAI's API.\n\n"
-    "The command starts its own broker and engine, and ends them with Ctrl-C. Requests are jobs: "
-    "they wait in the broker, share the engine's steps, and one with an Idempotency-Key is "
-    "computed once even if its client or this command is stopped meanwhile.\n\n"
+    "The command starts its own broker and engine; Ctrl-C ends them.\n\n"
     "Example:\n"
-    "  millrace serve --model M.gguf\n"
-    "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", "
-    "\"content\": \"Hello\"}]}'";
+    "  millrace serve --model M.gguf";
 
 // Where the state of a model is kept if no folder is named.
 std::string default_folder(const std::string& model) {
@@ -122,27 +119,22 @@ int run(Flags& flags, bool json) {
 void add_serve_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand("serve", about);
   auto flags = std::make_shared<Flags>();
-  command->add_option("--http", flags->face.listen, "address to listen on; port 0 takes a free one")
-      ->type_name("HOST:PORT")
+  command->add_option("--http", flags->face.listen, "HOST:PORT to listen on; 0 is a free port")
+      ->type_name("ADDR")
       ->capture_default_str();
-  command->add_option("--http-cert", flags->face.certificate, "certificate for HTTPS, a PEM file")
-      ->type_name("FILE");
-  command->add_option("--http-key", flags->face.key, "key of the certificate, a PEM file")
-      ->type_name("FILE");
-  command
-      ->add_option("--http-allow-origin", flags->allow_origin,
-                   "web pages that may use it, with commas between them; * for all")
-      ->type_name("URLS");
-  command
-      ->add_option("--http-timeout", flags->timeout_s,
-                   "a request that is not answered by then fails, in seconds")
-      ->type_name("S")
+  const auto rare = [&](const char* name, auto& value, const char* type, const char* text) {
+    return command->add_option(name, value, at_length(text))->type_name(type);
+  };
+  rare("--http-cert", flags->face.certificate, "FILE", "certificate for HTTPS, a PEM file");
+  rare("--http-key", flags->face.key, "FILE", "key of the certificate, a PEM file");
+  rare("--http-allow-origin", flags->allow_origin, "URLS",
+       "web pages that may use it, with commas between them; * for all");
+  rare("--http-timeout", flags->timeout_s, "S",
+       "a request that is not answered by then fails, and its job ends")
       ->check(CLI::Range(1, 31'536'000))
       ->capture_default_str();
-  command
-      ->add_option("--folder", flags->folder,
-                   "where jobs and results are kept [~/.local/state/millrace/serve/MODEL]")
-      ->type_name("DIR");
+  rare("--folder", flags->folder, "DIR",
+       "where jobs and results are kept [~/.local/state/millrace/serve/MODEL]");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };

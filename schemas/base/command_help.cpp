@@ -85,10 +85,16 @@ std::string name_of(const CLI::Option* option) {
   return takes_value(option) ? name + " " + value_of(option).first : name;
 }
 
+// Only --help-all names it, because its text has no part but the explanation at length.
+bool is_rare(const CLI::Option* option) {
+  return option->get_description().starts_with(length_mark);
+}
+
 std::string text_of(const CLI::Option* option, AppFormatMode mode) {
   const std::string& description = option->get_description();
-  const std::size_t end = description.find(length_mark);
-  std::string text = description.substr(0, end);
+  const std::size_t begin = is_rare(option) ? length_mark.size() : 0;
+  const std::size_t end = description.find(length_mark, begin);
+  std::string text = description.substr(begin, end == std::string::npos ? end : end - begin);
   const std::string fallback = takes_value(option) ? option->get_default_str() : "";
   const std::string variable = option->get_envname();
   if (option->get_required()) {
@@ -110,7 +116,7 @@ class HelpFormatter final : public CLI::Formatter {
     std::ostringstream out;
     fill_lines(out, app->get_description(), 0);
     out << "\n" << usage(app, name) << "\n";
-    const std::size_t width = text_column(app);
+    const std::size_t width = text_column(app, mode);
     print_group(out, "Arguments", positionals(app), width, mode);
     for (const std::string& group : app->get_groups()) {
       print_group(out, group, options_of(app, group), width, mode);
@@ -146,9 +152,10 @@ class HelpFormatter final : public CLI::Formatter {
     return line + (app->get_subcommands({}).empty() ? "" : " COMMAND") + " [options]";
   }
   // The column where texts begin: two columns after the longest name.
-  static std::size_t text_column(const CLI::App* app) {
+  static std::size_t text_column(const CLI::App* app, AppFormatMode mode) {
     std::size_t column = 0;
     for (const CLI::Option* option : app->get_options()) {
+      if (is_rare(option) && mode != AppFormatMode::All) continue;
       const std::size_t size = name_of(option).size() + 2;
       column = size <= most_name_columns ? std::max(column, size) : column;
     }
@@ -161,6 +168,7 @@ class HelpFormatter final : public CLI::Formatter {
     }
     out << "\n" << title << ":\n";
     for (const CLI::Option* option : options) {
+      if (is_rare(option) && mode != AppFormatMode::All) continue;
       const std::string name = name_of(option);
       const bool fits = name.size() + 2 <= width;
       out << name << (fits ? "" : "\n") << std::string(fits ? width - name.size() : width, ' ');

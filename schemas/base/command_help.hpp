@@ -22,7 +22,8 @@ namespace millrace {
 
 void set_up_help(CLI::App& app);
 
-// Marks an explanation that only --help-all prints after an option's description.
+// Marks an explanation that only --help-all prints after an option's description. Where there is no
+// description before it, only --help-all names the option.
 std::string at_length(const std::string& explanation);
 
 }  // namespace millrace

@@ -79,7 +79,15 @@ def test_help_all_holds_what_does_not_fit():
                  "Allowed: [1 - 86400]"):
         assert text in engine and text in run, text
     every = shown("millrace", "--help-all")
-    assert sum(line.startswith("Usage: millrace ") for line in every) == 30
+    assert sum(line.startswith("Usage: millrace ") for line in every) == 31
+
+
+@pytest.mark.parametrize("words", [("millrace-broker",), ("millrace", "serve")], ids=" ".join)
+def test_rare_options_stand_in_help_all_alone(words):
+    for name in ("--http-cert FILE", "--http-allow-origin URLS"):
+        assert not [line for line in shown(*words, "--help") if line.startswith("  " + name)]
+        found, = [line for line in shown(*words, "--help-all") if line.startswith("  " + name)]
+        assert len(found.split()) > 4, found
 
 
 def test_the_example_of_a_job_has_the_form_of_an_id():
