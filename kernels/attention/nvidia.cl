@@ -3,11 +3,15 @@
 // math exact: generic.cl.
 //
 //   qkv, sinks, kv, step   as for generic.cl
+//   rope      float2 [positions][ROPE_DIM / 2], where units have one token each and the launch is
+//             to rotate queries and keys, and to store keys and values (own_token.cl); or null
 //   out       float [tokens][out_stride], or null
 //   codes     rows of code_stride words of halves of out (quantize/code_block.h), or null
+//   bytes     rows of bytes of codes, which must not be null then, or null (byte_outputs.cl)
 //   partials  results of segments of tiles that are cut: per row and set of heads
 //             MATRIX_PARTIAL_FLOATS(HEAD_DIM) floats (work.h)
 //   counters  of tiles that are cut, [counter][HEAD_SETS], zero before and after each launch
+//   written   of tiles whose rows become bytes, by their first token, zero before and after
 //   units     where the MatrixUnits of the launch begin in `step`, one for each group
 //   launch    groups (HEAD_SETS, units) of (32, GROUP_WARPS) work-items
 //
@@ -41,7 +45,9 @@
 // Defines besides those of generic.cl: RING, at most 7; GROUP_WARPS, which is 4 with SHARED_ROWS 1;
 // HEAD_SETS (heads.cl), so that GROUP is at most 16.
 #include "attention/blocks.cl"
+#include "attention/byte_outputs.cl"
 #include "attention/half_results.cl"
+#include "attention/own_token.cl"
 #include "attention/results.cl"
 #include "attention/shape.cl"
 #include "attention/unit.cl"
@@ -58,12 +64,17 @@
 #define GOES_ON (!SHARED_ROWS)  // from one segment to the next
 
 __kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1)))
-void attention(__global const float* qkv, __global const float* sinks, __global const uchar* kv,
-               __global const uint* step, __global float* out, __global ushort* codes,
-               __global float* partials, volatile __global uint* counters, uint units,
-               uint qkv_stride, uint out_stride, uint code_stride, float scale) {
+void attention(__global const float* qkv, __global const float2* rope,
+               __global const float* sinks, __global uchar* kv, __global const uint* step,
+               __global float* out, __global ushort* codes, __global uint2* bytes,
+               __global float* partials, volatile __global uint* counters,
+               volatile __global uint* written, uint units, uint qkv_stride, uint out_stride,
+               uint code_stride, float scale) {
   MR_MMA_MEMORY
   MR_QUAD_MEMORY
+#if ROW_BYTES
+  MR_BYTES_MEMORY
+#endif
   __local uint4 keys[RING * KEY_BLOCK_VECTORS];
   __local uint4 values[RING * VALUE_BLOCK_VECTORS];
   __local uint pages[KEPT_PAGES], arrived[1];
@@ -71,7 +82,9 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   __local uint4 query_memory[(SHARED_ROWS ? 1 : GROUP_WARPS) * CHUNKS * 32];
 #endif
 #if SHARED_ROWS
-  __local float4 score_memory[KEY_TILES * 32];
+  // Scores of a block, and before the first of them rotated queries.
+  __local float4 score_memory[KEY_TILES * 32 > OWN_QUERY_VECTORS ? KEY_TILES * 32
+                                                                 : OWN_QUERY_VECTORS];
 #endif
 #if GOES_ON
   __local float row_memory[GROUP_WARPS * MATRIX_ROWS * HEAD_DIM];  // sums of segments before
@@ -83,18 +96,42 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
   Work work;
   mr_begin_work(&work, kv, step, units, pages, item);
   const MatrixUnit* unit = &work.unit;
+#if OWN_TOKEN
+  // Whether the token's own block is among those that the ring begins with.
+  const int early = work.end - work.begin <= RING;
+  const int stores = rope != 0 && work.end * KEY_BLOCK > work.source.last;
+  OwnToken token;
+  if (rope != 0) {
+    mr_load_own(&token, qkv + (size_t)unit->token * qkv_stride,
+                rope + (size_t)unit->position * (ROPE_DIM / 2), work.set,
+                work.set / (HEAD_SETS / KV_HEADS), item);
+  }
+  if (stores && early) mr_store_unit(kv, &token, &work, item);
+  MR_GROUP_BARRIER();
+#endif
   mr_fill_ring(keys, values, &work, item);
+#if OWN_TOKEN
+  if (stores && !early) mr_store_unit(kv, &token, &work, item);
+#endif
   Rows own;
   mr_rows_of(&own, unit, work.set, tile_warp, lane);
 #ifndef SOFT_CAP
   scale = scale * MR_LOG2_E;
+#endif
+  __local const uint* turned_own = 0;
+#if OWN_TOKEN
+  if (rope != 0) {
+    mr_turn_own((__local uint*)score_memory, &token, scale, item);
+    turned_own = (__local const uint*)score_memory;
+  }
+  MR_GROUP_BARRIER();
 #endif
 #if LOCAL_QUERIES
   __local uint4* q = query_memory + tile_warp * (CHUNKS * 32);
 #else
   uint q[CHUNKS][4];
 #endif
-  mr_load_queries(q, qkv, &own, qkv_stride, scale, warp, lane);
+  mr_load_queries(q, qkv, &own, turned_own, qkv_stride, scale, warp, lane);
 #if GOES_ON
   Before before;
   before.a = row_memory + warp * (MATRIX_ROWS * HEAD_DIM) + lane;
@@ -167,11 +204,16 @@ void attention(__global const float* qkv, __global const float* sinks, __global 
 #endif
   }
   const Outputs outputs = {out, codes, out_stride, code_stride};
+  int writes = 1;
   if (unit->parts > 0) {
-    mr_end_cut(partials, counters, unit, work.set,
-               work.source.last / SEGMENT_TOKENS - work.segment + 1, sinks, &outputs, 0, arrived,
-               item);
+    writes = mr_end_cut(partials, counters, unit, work.set,
+                        work.source.last / SEGMENT_TOKENS - work.segment + 1, sinks, &outputs, 0,
+                        arrived, item);
   } else {
     mr_put_outputs(&outputs, &own, &sums, sinks, chunk, t);
   }
+#if ROW_BYTES
+  mr_finish_bytes((__global const uint4*)codes, bytes, written, unit, writes, code_stride, arrived,
+                  item, tops, all);
+#endif
 }

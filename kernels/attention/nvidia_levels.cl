@@ -1,6 +1,6 @@
 // Causal attention of NVIDIA GPUs on the matrix unit in math fast, over packed keys and values, in
 // affine codes of 2, 3, 4 and 8 bits and rotated ones of 2, 3 and 4: in integers. Arguments are
-// those of nvidia.cl, and so are segments and the merging of segments.
+// those of nvidia.cl, without a rope and bytes, and so are segments and the merging of segments.
 //
 //   launch    narrow units: groups (HEAD_SETS, units, tokens) of one warp, a token of a unit each;
 //             wide ones (HEAD_SETS, units) of GROUP_WARPS warps
@@ -69,10 +69,12 @@ MR_GROUP_INLINE void mr_take_token(Work* work, uint token) {
 }
 
 __kernel __attribute__((reqd_work_group_size(32, GROUP_WARPS, 1)))
-void attention(__global const float* qkv, __global const float* sinks, __global const uchar* kv,
-               __global const uint* step, __global float* out, __global ushort* codes,
-               __global float* partials, volatile __global uint* counters, uint units,
-               uint qkv_stride, uint out_stride, uint code_stride, float scale) {
+void attention(__global const float* qkv, __global const float2* rope,
+               __global const float* sinks, __global uchar* kv, __global const uint* step,
+               __global float* out, __global ushort* codes, __global uint2* bytes,
+               __global float* partials, volatile __global uint* counters,
+               volatile __global uint* written, uint units, uint qkv_stride, uint out_stride,
+               uint code_stride, float scale) {
   MR_MMA_MEMORY
   MR_QUAD_MEMORY
   MR_RING_MEMORY

@@ -4,6 +4,7 @@
 #include "attention/blocks.cl"
 #include "attention/code_copies.cl"
 #include "attention/half_blocks.cl"
+#include "attention/own_token.cl"
 #include "attention/shape.cl"
 #include "attention/warp.cl"
 #include "common/prelude.cl"
@@ -47,6 +48,15 @@ MR_GROUP_INLINE void mr_begin_work(Work* own, __global const uchar* kv, __global
   }
   MR_GROUP_BARRIER();
 }
+
+#if OWN_TOKEN
+// Stores the key and the value of the unit's only token.
+MR_GROUP_INLINE void mr_store_unit(__global uchar* kv, const OwnToken* token, const Work* own,
+                                   uint item) {
+  mr_store_own(kv, token, own->source.pages[own->source.last_page % KEPT_PAGES],
+               own->source.last % PAGE_TOKENS, own->set / (HEAD_SETS / KV_HEADS), item);
+}
+#endif
 
 // Begin to copy a block's keys or values to a place of the ring, if the unit has such a block, as a
 // set of copies.

@@ -3,6 +3,7 @@
 // queries, what they see, and the weights of a block's keys.
 #include "attention/blocks.cl"
 #include "attention/half_blocks.cl"
+#include "attention/own_token.cl"
 #include "attention/shape.cl"
 #include "attention/warp.cl"
 #include "common/halves.cl"
@@ -42,9 +43,20 @@ static inline void mr_rows_of(Rows* own, const MatrixUnit* unit, uint set, uint 
   own->any_to = last;
 }
 
-// The channels of chunk c of a lane's two queries, where they exist, as operand a.
+// The channels of chunk c of a lane's two queries, where they exist, as operand a; with `turned`
+// those of an only token (own_token.cl).
 MR_GROUP_INLINE void mr_load_query(uint* words, __global const float* const* queries,
-                                   const Rows* own, uint c, uint t, float scale) {
+                                   const Rows* own, __local const uint* turned, uint c, uint t,
+                                   float scale) {
+#if OWN_TOKEN
+  if (turned != 0) {
+    MR_EACH(i, 4) {
+      const uint d = 16 * c + KEY_CHANNEL(t, i / 2, 0);
+      words[i] = own->exists[i % 2] ? turned[OWN_QUERY_AT(own->row[i % 2], d)] : 0;
+    }
+    return;
+  }
+#endif
   MR_EACH(i, 4) {
     const uint d = 16 * c + KEY_CHANNEL(t, i / 2, 0), next = 16 * c + KEY_CHANNEL(t, i / 2, 1);
     words[i] = 0;
@@ -56,7 +68,8 @@ MR_GROUP_INLINE void mr_load_query(uint* words, __global const float* const* que
 
 // All of a lane's part of its warp's queries; warps that share them load some each.
 MR_GROUP_INLINE void mr_load_queries(Queries q, __global const float* qkv, const Rows* own,
-                                     uint qkv_stride, float scale, uint warp, uint lane) {
+                                     __local const uint* turned, uint qkv_stride, float scale,
+                                     uint warp, uint lane) {
   __global const float* queries[2];
   MR_EACH(r, 2) {
     queries[r] = qkv + (size_t)own->token[r] * qkv_stride + own->head[r] * HEAD_DIM;
@@ -64,11 +77,11 @@ MR_GROUP_INLINE void mr_load_queries(Queries q, __global const float* qkv, const
 #if LOCAL_QUERIES
   for (uint c = SHARED_ROWS ? warp : 0; c < CHUNKS; c += SHARED_ROWS ? GROUP_WARPS : 1) {
     uint words[4];
-    mr_load_query(words, queries, own, c, lane % 4, scale);
+    mr_load_query(words, queries, own, turned, c, lane % 4, scale);
     q[c * 32 + lane] = (uint4)(words[0], words[1], words[2], words[3]);
   }
 #else
-  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], queries, own, c, lane % 4, scale);
+  MR_UNIT_EACH(c, CHUNKS) mr_load_query(q[c], queries, own, turned, c, lane % 4, scale);
 #endif
 }
 

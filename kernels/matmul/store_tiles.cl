@@ -142,6 +142,26 @@ MR_GROUP_INLINE void mr_store_gated(const Sum* sums, int begin, int tiles, __glo
     }
   }
 }
+
+// The same as codes, without biases, where all columns exist: without a branch, so that the device
+// works on all tiles at the same time.
+MR_GROUP_INLINE void mr_store_gated_codes(const Sum* sums, int begin, int tiles,
+                                          __global ushort* out, uint channel, uint column,
+                                          uint out_stride MR_SCALES_PARAMETER) {
+  __global ushort* codes[2];
+  MR_EACH(i, 2) {
+    codes[i] =
+        out + channel % 8 + H_VECTOR_AT((size_t)column + i, channel / 8, out_stride / 4) * 8;
+  }
+  uint halves[TILES_AT_ONCE];
+  MR_EACH(n, tiles) {
+    float results[4];
+    mr_results(results, sums + 4 * n, begin + n MR_SCALES_ARGUMENT);
+    halves[n] = mr_halves(mr_activation(results[0], results[2]) * H_SCALE,
+                          mr_activation(results[1], results[3]) * H_SCALE);
+  }
+  MR_EACH(n, tiles) MR_EACH(i, 2) codes[i][n * (8 * 8 * 8)] = (ushort)(halves[n] >> (16 * i));
+}
 #endif
 
 MR_GROUP_INLINE void mr_store_tiles(const Sum* sums, int tiles, __global float* out,
@@ -161,7 +181,10 @@ MR_GROUP_INLINE void mr_store_tiles(const Sum* sums, int tiles, __global float* 
     if ((mode & MODE_GATED) != 0) {
       // A branch of its own for each turn: else the compiler computes all at once, and lacks
       // registers.
-      if (first < columns) {
+      if (!RAGGED && mode == (MODE_GATED | MODE_CODES) && first + 8 * count - 7 < columns) {
+        mr_store_gated_codes(sums + 4 * begin, begin, count, (__global ushort*)out,
+                             row / 16 * 8 + row % 8, first, out_stride MR_SCALES_ARGUMENT);
+      } else if (first < columns) {
         mr_store_gated(sums + 4 * begin, begin, count, out, own_bias, row / 16 * 8 + row % 8, first,
                        columns, out_stride, mode MR_SCALES_ARGUMENT);
       }

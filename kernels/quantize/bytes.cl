@@ -9,7 +9,6 @@
 // Limit: memory, 2 bytes of halves read and 1 written a channel.
 //
 // Defines: VECTORS, ITEMS (byte_row.cl), MATRIX_UNIT (rotate.cl), FROM_HALVES.
-#include "common/halves.cl"
 #include "common/prelude.cl"
 #include "quantize/byte_row.cl"
 #include "quantize/code_block.h"
@@ -18,10 +17,6 @@
 #define FROM_HALVES 0
 #endif
 #define CHANNEL_UNIT (FROM_HALVES ? H_UNIT : 1.0f)
-
-static inline float2 mr_two_channels(uint halves) {
-  return (float2)(mr_from_half(halves & 0xffffu), mr_from_half(halves >> 16));
-}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void quantize_bytes(__global const uchar* from, __global uint2* out, uint x_stride) {
@@ -35,9 +30,7 @@ void quantize_bytes(__global const uchar* from, __global uint2* out, uint x_stri
     own[i] = (float8)(0.0f);
     if (!MR_OWNS(i, item)) continue;
 #if FROM_HALVES
-    const uint4 words = ((__global const uint4*)from)[H_VECTOR_AT(row, v, x_stride / 4)];
-    own[i] = (float8)(mr_two_channels(words.x), mr_two_channels(words.y),
-                      mr_two_channels(words.z), mr_two_channels(words.w));
+    own[i] = mr_eight_channels(((__global const uint4*)from)[H_VECTOR_AT(row, v, x_stride / 4)]);
 #else
     own[i] = ((__global const float8*)((__global const float*)from + row * x_stride))[v];
 #endif

@@ -12,6 +12,7 @@
 #include "engine/core/gguf/half.hpp"
 #include "engine/core/kv/policy.hpp"
 #include "engine/core/model/backend/cpu/cpu_backend.hpp"
+#include "engine/core/model/backend/nvidia/byte_rows.hpp"
 #include "engine/core/model/operations.hpp"
 #include "tests/support/device.hpp"
 #include "tests/support/kv_page.hpp"
@@ -115,9 +116,10 @@ inline Problem random_problem(const Shape& shape, const std::vector<Sequence>& s
 struct Results {
   std::vector<float> out;            // [tokens][out_stride]
   std::vector<std::uint32_t> codes;  // [tokens][code_stride]
+  std::vector<std::uint32_t> bytes;  // with --math int8
   std::vector<std::uint8_t> pages;
   bool operator==(const Results& other) const {  // distinguishes zeros of both signs
-    return pages == other.pages && codes == other.codes &&
+    return pages == other.pages && codes == other.codes && bytes == other.bytes &&
            std::ranges::equal(out, other.out, {}, std::bit_cast<std::uint32_t, float>,
                               std::bit_cast<std::uint32_t, float>);
   }
@@ -136,10 +138,11 @@ class Runner {
   }
 
   // `workers` decides how the cpu family cuts tiles; with 0 the device does. An output form that is
-  // not requested is zeros; codes exist only for whole blocks and with --math fast.
+  // not requested is zeros; codes exist only for whole blocks and where products round. The forms
+  // that attention itself has made are left in made().
   Results run(const Problem& problem, std::uint32_t workers = 0,
               Forms forms = {.rows = true, .codes = true}) {
-    forms.codes = forms.codes && math_ == MathMode::fast && problem.columns() % block_columns == 0;
+    forms.codes = forms.codes && rounds(math_) && problem.columns() % block_columns == 0;
     const StepLimits limits{.tokens = problem.tokens(),
                             .outputs = 1,
                             .vocabulary = 1,
@@ -159,19 +162,36 @@ class Runner {
     const std::size_t size = std::size_t{problem.tokens()} * problem.out_stride();
     const std::size_t code_size =
         operations_.target().code_words(problem.columns(), problem.tokens());
-    const Activation out{upload(*device_, std::vector<float>(size)),
-                         upload(*device_, std::vector<std::uint32_t>(code_size))};
+    const std::size_t byte_size = math_ == MathMode::int8 ? operations_.target().byte_words(
+                                                                problem.columns(), problem.tokens())
+                                                          : 0;
+    const Activation out{
+        upload(*device_, std::vector<float>(size)),
+        upload(*device_, std::vector<std::uint32_t>(code_size)),
+        byte_size > 0 ? upload(*device_, std::vector<std::uint32_t>(byte_size)) : Buffer()};
+    const std::uint64_t launched = device_->launches();
     const std::uint64_t before = device_->allocated_bytes();
     const KvPages pages{kv, problem.shape.codecs, means, sinks};
     must(operations_.rope_and_store(qkv, rope, pages, step, words));
-    must(operations_.attend(qkv, rope, pages, out, forms, step, words));
+    Forms asked = forms;
+    asked.bytes = forms.bytes && !bytes_apart_;
+    made_ = must(operations_.backend().attend({qkv, rope, pages, step, words}, out, asked));
+    launches_ = device_->launches() - launched;
+    must(complete(out, forms, problem));
     allocated_ = device_->allocated_bytes() - before;
     return {download<float>(*device_, out.rows, size),
             download<std::uint32_t>(*device_, out.codes, code_size),
+            byte_size > 0 ? download<std::uint32_t>(*device_, out.bytes, byte_size)
+                          : std::vector<std::uint32_t>(),
             download<std::uint8_t>(*device_, kv, problem.pages.size())};
   }
+  // Has attention asked for other forms than bytes, which a launch of their own makes.
+  void make_bytes_apart() { bytes_apart_ = true; }
   // Device memory that the last run allocated for its kernels.
   std::uint64_t allocated() const { return allocated_; }
+  // Of the last run's rotation, store and attention.
+  std::uint64_t launches() const { return launches_; }
+  const Forms& made() const { return made_; }
   bool cut() const { return cut_; }  // whether tiles of the last run were cut
 
  private:
@@ -182,6 +202,18 @@ class Runner {
     limits[0].workers = workers;
     AttentionPlanner().append(limits, step);
   }
+  // Makes the forms that attention has left out, bytes of a kernel of their own.
+  Status complete(const Activation& out, const Forms& forms, const Problem& problem) {
+    Forms wanted = forms;
+    if (forms.bytes && !made_.bytes) {
+      ByteRows rows(operations_.target());
+      MILLRACE_TRY(rows.prepare(problem.columns()));
+      const Buffer& from = made_.codes ? out.codes : out.rows;
+      MILLRACE_TRY(rows.run({from, made_.codes, out.bytes, problem.columns(), problem.tokens()}));
+    }
+    wanted.bytes = false;
+    return operations_.complete(out, made_, wanted, problem.columns(), problem.tokens());
+  }
   static ModelSpec spec_of(const Shape& shape) {
     return one_layer(
         {shape.heads, shape.kv_heads, shape.head_dim, shape.rope_dim, shape.rope, shape.latent},
@@ -190,8 +222,9 @@ class Runner {
   std::unique_ptr<Device> device_;
   Operations operations_;
   MathMode math_;
-  bool cut_ = false;
-  std::uint64_t allocated_ = 0;
+  bool cut_ = false, bytes_apart_ = false;
+  std::uint64_t allocated_ = 0, launches_ = 0;
+  Forms made_;
 };
 
 // Keys and values of a sequence's KV head as channels, [position][channel]; the mean is added back
@@ -334,42 +367,6 @@ inline double worst_error(const Problem& p, const Results& got) {
     worst = std::max(worst, relative_error(p, got, token, head, want));
   });
   return worst;
-}
-
-// Returns a problem with `count` tokens of a row from its token `offset` on, alone in a step, with
-// the pages as they are then.
-inline Problem part_of(const Problem& whole, const PlanRow& row, std::uint32_t offset,
-                       std::uint32_t count, std::vector<std::uint8_t> pages) {
-  Problem out = whole;
-  out.pages = std::move(pages);
-  PlanRow part = row;
-  part.first_position += offset;
-  part.count = count;
-  part.token_offset = 0;
-  out.plan.rows = {part};
-  out.plan.tokens.resize(count);
-  const auto from =
-      whole.qkv.begin() + std::ptrdiff_t{whole.qkv_stride()} * (row.token_offset + offset);
-  out.qkv.assign(from, from + std::ptrdiff_t{whole.qkv_stride()} * count);
-  return out;
-}
-
-// Checks that a step's rows, cut into chunks with a step each, give the bits of the whole step.
-inline void expect_same_in_chunks(Runner& runner, const Problem& whole, const Results& want,
-                                  std::uint32_t chunk) {
-  const std::uint32_t stride = whole.out_stride();
-  std::vector<std::uint8_t> pages = whole.pages;
-  for (const PlanRow& row : whole.plan.rows) {
-    for (std::uint32_t done = 0; done < row.count; done += chunk) {
-      const std::uint32_t count = std::min(chunk, row.count - done);
-      Results got = runner.run(part_of(whole, row, done, count, std::move(pages)));
-      pages = std::move(got.pages);
-      const std::size_t at = std::size_t{row.token_offset + done} * stride;
-      ASSERT_TRUE(std::equal(got.out.begin(), got.out.end(), want.out.begin() + at))
-          << "row of " << row.first_position << ", " << done << " in chunks of " << chunk;
-    }
-  }
-  EXPECT_EQ(pages, want.pages);
 }
 
 }  // namespace millrace::engine

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/kernels/attention_chunks.hpp"
 #include "tests/unit/kernels/attention_fixture.hpp"
 #include "tests/unit/kernels/every_codec.hpp"
 #include "tests/unit/kernels/integer_attention.hpp"

@@ -180,8 +180,12 @@ TEST(GatedShapes, EqualTheirPartsAndEachOtherAsCodesAndAsRows) {
 }
 
 TEST(GatedShapes, OfBytesEqualTheirPartsAndEachOther) {
-  for (const std::uint32_t width : {96u, 88u}) {
-    expect_parts({.type = TensorType::q8_0, .columns = 160, .width = width, .math = MathMode::int8},
+  for (const bool biases : {false, true}) {
+    expect_parts({.type = TensorType::q8_0,
+                  .columns = 160,
+                  .width = biases ? 88u : 96u,
+                  .biases = biases,
+                  .math = MathMode::int8},
                  {1, 3, 1000}, {1, 33, has_unit() ? 250u : 70u});
   }
 }

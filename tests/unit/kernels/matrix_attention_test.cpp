@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/core/model/backend/nvidia/attention_units.hpp"
+#include "tests/unit/kernels/attention_chunks.hpp"
 #include "tests/unit/kernels/attention_fixture.hpp"
 #include "tests/unit/kernels/integer_attention.hpp"
 

@@ -95,6 +95,15 @@ bool has_operands(const KvCodec& codec) {
 
 }  // namespace
 
+// Whether narrow tiles of kernels/attention/nvidia.cl make bytes of their outputs: where a row fits
+// the registers of the group that is the last of it.
+bool NvidiaBackend::makes_bytes(const KvCodecs& codecs, std::uint32_t kind) const {
+  constexpr std::uint32_t most_vectors = 8;  // of a work-item
+  const std::uint32_t vectors = row_vectors(target().kinds[kind].columns());
+  return target().math == MathMode::int8 && !is_packed(codecs) && on_matrix_unit(codecs, kind) &&
+         vectors <= most_vectors * sharing_warps * warp_items;
+}
+
 // Whether kernels/attention/nvidia.cl computes a kind at all. Where halves have the local memory,
 // so have codes: at most 96 KiB for heads of 128 channels, 182 for heads of 256, with four warps.
 bool NvidiaBackend::has_matrix_attention(const AttentionKind& kind) const {
@@ -144,7 +153,7 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std
   ProgramSpec program{
       .name = "attention",
       .sources = {in_levels(codecs) ? "attention/nvidia_levels.cl" : "attention/nvidia.cl"},
-      .defines = target().head_defines(kind)};
+      .defines = target().attention_defines(kind)};
   const auto add = [&](std::string_view name, std::uint64_t value) {
     program.defines.push_back(define(name, value));
   };
@@ -158,6 +167,11 @@ Result<Kernel> NvidiaBackend::build_matrix_attention(const KvCodecs& codecs, std
   add("RING", ring_blocks(codecs, target().kinds[kind].head_dim, shared_rows));
   add("HEAD_SETS", limits_[target().cut_of(kind)].head_sets);
   add("MATRIX_UNIT", target().device->info().has_matrix_unit() ? 1 : 0);
+  if (shared_rows && makes_bytes(codecs, kind)) {
+    add("ROW_BYTES", 1);
+    add("VECTORS", row_vectors(target().kinds[kind].columns()));
+    add("ITEMS", warps * warp_items);
+  }
   if (codecs.key.packed()) {
     add_kv_defines(program, codecs, target().kinds[kind].head_dim, target().math);
   }
@@ -184,13 +198,17 @@ Status NvidiaBackend::prepare_attention(const KvCodecs& codecs, std::uint32_t ki
 }
 
 Status NvidiaBackend::reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
-                                        const AttentionItems& items) {
+                                        const AttentionItems& items, std::uint32_t tokens) {
   const std::uint64_t bytes = std::uint64_t{items.partials} * limits.head_sets *
                               MATRIX_PARTIAL_FLOATS(kind.head_dim) * sizeof(float);
   // Half as much again, because contexts grow from step to step.
   if (partials_.size_bytes() < bytes) {
     MILLRACE_ASSIGN(partials_,
                     target().device->allocate(bytes + bytes / 2, "the partial sums of attention"));
+  }
+  if (target().math == MathMode::int8 && written_.size_bytes() < std::uint64_t{tokens} * 4) {
+    MILLRACE_ASSIGN(written_, target().device->allocate_zeroed(std::uint64_t{tokens} * 8,
+                                                               "the counters of rows"));
   }
   const std::uint64_t counters = std::uint64_t{items.counters} * limits.head_sets * 4;
   if (attention_counters_.size_bytes() < counters) {
@@ -211,20 +229,26 @@ Status NvidiaBackend::attend_units(Kernel& kernel, const UnitGroups& groups,
       kernel,
       {.groups = {limits_[cut].head_sets, units.count, groups.tokens},
        .local = {warp_items, groups.warps}},
-      {call.qkv, kv.sinks, kv.buffer, call.step_words, out.rows, out.codes, partials_,
-       attention_counters_, units.offset, kind.qkv_stride(), input_stride(kind.columns()),
+      {call.qkv, stores_in_attention(call) ? call.rope : no_buffer, kv.sinks, kv.buffer,
+       call.step_words, out.rows, out.codes, out.bytes, partials_, attention_counters_, written_,
+       units.offset, kind.qkv_stride(), input_stride(kind.columns()),
        target().code_stride(kind.columns()), kind.scale});
 }
 
-// Writes codes in the same launch, if they are wanted, or bytes are to be made of them.
+// Writes codes in the same launch, if they are wanted, or bytes are to be made of them; and bytes,
+// where there are no tiles of many tokens: of those a launch of its own makes them sooner.
 Result<Forms> NvidiaBackend::attend(const AttentionCall& call, const Activation& out, Forms forms) {
   const KvPages& kv = call.kv;
   if (!on_matrix_unit(kv.codecs, kv.kind)) return GenericBackend::attend(call, out, forms);
   const std::uint32_t cut = target().cut_of(kv.kind);
   const AttentionItems& items = call.step.attention[cut];
-  MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items));
-  const Forms made{.rows = forms.rows, .codes = forms.codes || forms.bytes};
-  const AttentionOutput to{made.rows ? out.rows : no_buffer, made.codes ? out.codes : no_buffer};
+  MILLRACE_TRY(reserve_attention(target().kinds[kv.kind], limits_[cut], items, call.step.tokens));
+  const Forms made{
+      .rows = forms.rows,
+      .codes = forms.codes || forms.bytes,
+      .bytes = forms.bytes && items.multi_units.count == 0 && makes_bytes(kv.codecs, kv.kind)};
+  const AttentionOutput to{made.rows ? out.rows : no_buffer, made.codes ? out.codes : no_buffer,
+                           made.bytes ? out.bytes : no_buffer};
   Kernel& wide = wide_attention_.at({kv.codecs, kv.kind});
   const UnitGroups wide_groups{.warps = wide_warps(kv.codecs, kv.kind)};
   const UnitGroups narrow_groups = in_levels(kv.codecs)
@@ -240,6 +264,22 @@ bool NvidiaBackend::stores_halves(const KvCodecs& codecs, std::uint32_t kind) co
   const AttentionKind& of = target().kinds[kind];
   return is_half(codecs.key) && is_half(codecs.value) && !codecs.in_key && !codecs.centered &&
          of.latent == 0 && of.rope_dim > 0 && of.rope_dim % 8 == 0;
+}
+
+// Whether attention rotates and stores by itself (kernels/attention/own_token.cl): in steps whose
+// sequences have one token each.
+bool NvidiaBackend::stores_in_attention(const AttentionCall& call) const {
+  const KvPages& kv = call.kv;
+  const AttentionKind& kind = target().kinds[kv.kind];
+  const std::uint32_t cut = target().cut_of(kv.kind);
+  const AttentionItems& items = call.step.attention[cut];
+  return stores_halves(kv.codecs, kv.kind) && on_matrix_unit(kv.codecs, kv.kind) && kind.stores &&
+         limits_[cut].head_sets == kind.kv_heads && items.multi_units.count == 0 &&
+         items.single_tokens == 1;
+}
+
+Status NvidiaBackend::rope_and_store(const AttentionCall& call) {
+  return stores_in_attention(call) ? Status() : GenericBackend::rope_and_store(call);
 }
 
 Result<Kernel> NvidiaBackend::build_store(const KvCodecs& codecs, std::uint32_t kind) {
@@ -274,8 +314,11 @@ std::uint32_t NvidiaBackend::store_items(const KvPages& kv) const {
 }
 
 std::vector<const Buffer*> NvidiaBackend::counters() const {
-  if (!attention_counters_) return {};
-  return {&attention_counters_};
+  std::vector<const Buffer*> out;
+  for (const Buffer* each : {&attention_counters_, &written_}) {
+    if (*each) out.push_back(each);
+  }
+  return out;
 }
 
 }  // namespace millrace::engine

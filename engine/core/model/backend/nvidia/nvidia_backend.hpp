@@ -59,6 +59,8 @@ class NvidiaBackend final : public GenericBackend {
   Result<Forms> norm(const NormCall& call) override;
   void cut_attention(StepTable& step) override { planner_.append(limits_, step); }
   Status prepare_attention(const KvCodecs& codecs, std::uint32_t kind) override;
+  // Does nothing where attend() does it all.
+  Status rope_and_store(const AttentionCall& call) override;
   Result<Forms> attend(const AttentionCall& call, const Activation& out, Forms forms) override;
   // None; its text also says how products run.
   Result<JoinedLayers> join(std::span<const LayerProgram> layers) override;
@@ -93,21 +95,23 @@ class NvidiaBackend final : public GenericBackend {
   Status multiply(const ProductCall& call, const WeightRun& run, std::uint32_t mode);
 
   struct AttentionOutput {
-    const Buffer &rows, &codes;  // empty: not wanted
+    const Buffer &rows, &codes, &bytes;  // empty: not wanted
   };
   // The groups of a unit: the warps of each, and the tokens that have a group of their own.
   struct UnitGroups {
     std::uint32_t warps = 1, tokens = 1;
   };
   bool has_matrix_attention(const AttentionKind& kind) const;
+  bool makes_bytes(const KvCodecs& codecs, std::uint32_t kind) const;
   bool on_matrix_unit(const KvCodecs& codecs, std::uint32_t kind) const;
   bool stores_halves(const KvCodecs& codecs, std::uint32_t kind) const;
+  bool stores_in_attention(const AttentionCall& call) const;
   std::vector<MatrixLimits> matrix_limits() const;
   std::uint32_t wide_warps(const KvCodecs& codecs, std::uint32_t kind) const;
   Result<Kernel> build_matrix_attention(const KvCodecs& codecs, std::uint32_t kind,
                                         std::uint32_t warps, bool shared_rows);
   Status reserve_attention(const AttentionKind& kind, const MatrixLimits& limits,
-                           const AttentionItems& items);
+                           const AttentionItems& items, std::uint32_t tokens);
   Status attend_units(Kernel& kernel, const UnitGroups& groups, const AttentionCall& call,
                       const AttentionOutput& out, const ItemList& units);
 
@@ -124,6 +128,7 @@ class NvidiaBackend final : public GenericBackend {
   // Results of segments, and counters, of tiles that are cut. Launches run in order, so all layers
   // use the same; the driver keeps an old buffer until its commands are done.
   Buffer partials_, attention_counters_;
+  Buffer written_;  // counts the sets of heads of each token's tile that are done
 };
 
 }  // namespace millrace::engine
