@@ -18,6 +18,7 @@
 #include "broker/server/server.hpp"
 #include "http/face.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/service_manager.hpp"
 
 namespace {
 
@@ -85,6 +86,7 @@ Status serve(Running& running, broker::BrokerServer& server, http::Face* face,
     }
     if (draining) return server.stop();
     draining = true;
+    tell_stopping();
     server.drain();
     if (face != nullptr) face->drain();
   }
@@ -124,6 +126,7 @@ void announce(const broker::BrokerServer& server, const http::Face* face,
   if (metrics != nullptr) std::printf("metrics %s/metrics\n", metrics->url().c_str());
   std::printf("ready\n");
   std::fflush(stdout);
+  tell_ready();
 }
 
 int run(Running running) {

@@ -18,6 +18,7 @@
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/command_usage.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/service_manager.hpp"
 #include "schemas/describe_result.hpp"
 
 namespace {
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
   auto executor = make_executor(*options, engine_flags.step_limit_s);
   if (!executor) return worker::report(program, guard.failed(std::move(executor).error()));
   guard.succeeded();
+  tell_ready();
   const int code = worker::serve(flags, software, **executor);
   if ((*executor)->stop(stop_ms)) return code;
   log_warn("the current step does not end; leaving without it");

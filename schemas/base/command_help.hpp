@@ -13,6 +13,7 @@
 // columns. Where a program computes a default, the description names it, in brackets too.
 // Thread safety: call these before threads start.
 #include <string>
+#include <string_view>
 
 namespace CLI {
 class App;
@@ -21,6 +22,9 @@ class App;
 namespace millrace {
 
 void set_up_help(CLI::App& app);
+
+// What at_length() puts before an explanation.
+inline constexpr std::string_view length_mark = "\n\n";
 
 // Marks an explanation that only --help-all prints after an option's description. Where there is no
 // description before it, only --help-all names the option.
