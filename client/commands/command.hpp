@@ -55,6 +55,8 @@ void add_errors_command(CLI::App& app, Invocation& invocation);
 void add_backup_commands(CLI::App& app, Invocation& invocation);  // also verify, restore, drain
 void add_doctor_command(CLI::App& app, Invocation& invocation);
 void add_keys_command(CLI::App& app, Invocation& invocation);
+void add_completion_command(CLI::App& app, Invocation& invocation);
+void add_help_command(CLI::App& app, Invocation& invocation);
 
 // ---- terminal
 // Makes a message safe for a terminal: control characters that came from others (escape sequences,

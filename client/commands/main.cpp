@@ -19,7 +19,7 @@ constexpr const char* about =
     "  millrace ask --model M.gguf 'Why is the sea salty?'\n"
     "  millrace serve --model M.gguf\n"
     "  millrace submit jobs.jsonl --wait\n"
-    "  millrace top";
+    "  millrace help examples";
 
 constexpr const char* footer =
     "Every command takes --json (one JSON object a line), --log-level and --log-json.\n"
@@ -77,6 +77,8 @@ int main(int argc, char** argv) {
   client::add_backup_commands(app, invocation);
   client::add_doctor_command(app, invocation);
   client::add_keys_command(app, invocation);
+  client::add_completion_command(app, invocation);
+  client::add_help_command(app, invocation);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

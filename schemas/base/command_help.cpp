@@ -20,7 +20,7 @@ using Options = std::vector<const CommandOption*>;
 
 constexpr std::size_t columns = 80;
 constexpr std::size_t most_name_columns = 28;  // the text of a longer name begins on the next line
-constexpr std::size_t command_columns = 13;
+constexpr std::size_t command_columns = 14;
 
 // Prints a line's words filled up to `columns`, from column `indent` on, where the output is now. A
 // line that begins with spaces is printed as it is if it fits, else filled from its own column on.

@@ -69,6 +69,8 @@ void write_function(std::ostream& out, const CommandTree& program,
   out << "  _arguments -s" << (command.commands.empty() ? "" : " -C");
   for (const CommandOption& option : command.options) write_option(out, option);
   for (const CommandOption& argument : command.arguments) {
+    // A message about an argument would keep zsh from completing an option in its place.
+    if (value_kind(argument) == ValueKind::text) continue;
     out << " \\\n    "
         << quoted((argument.repeats ? "*:" : ":") + argument.value + ":" + action(argument));
   }

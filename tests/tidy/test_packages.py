@@ -62,6 +62,15 @@ STANDS_FOR = {
     "jq": run(r"^jq -"),
     "procps": run(r'\["ps", '),
     "prometheus": run(r'\["promtool", '),
+    "man-db": run(r'\["man", '),
+    "zsh": run(r'\["zsh", '),
+    "fish": run(r'\["fish", '),
+    "bash-completion": run(r"/usr/share/bash-completion/"),
+    "systemd": run(r'\["systemd-analyze", '),
+    "systemd-container": run(r'\["systemd-nspawn", '),
+    "mmdebstrap": run(r'\["mmdebstrap", '),
+    "dpkg-dev": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),
+    "file": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),  # CPack asks it which files are programs
     "rabbitmq-server": run(r"/usr/lib/rabbitmq/bin/rabbitmq-server"),
 }
 
