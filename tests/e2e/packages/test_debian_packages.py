@@ -92,7 +92,7 @@ def machine(root, tmp_path):
 
 def test_systemd_starts_the_units_and_they_run_the_jobs(root, machine):
     """Of the command and of Python; the settings are those that the packages bring."""
-    (root / "tmp/jobs.jsonl").write_text(
+    (root / "opt/jobs.jsonl").write_text(
         '{"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0}\n')
     machine.run("systemctl", "start", "millrace-broker")  # waits for a start that is under way
     settings = (root / "etc/millrace/engines/example.env").read_text()
@@ -100,10 +100,10 @@ def test_systemd_starts_the_units_and_they_run_the_jobs(root, machine):
         re.sub("^MODEL=.*$", "MODEL=/opt/M.gguf", settings, flags=re.MULTILINE))
     machine.run("systemctl", "start", "millrace-engine@small")  # until the model is loaded
     clients = {"MILLRACE_BROKER": "ipc:///run/millrace/clients"}
+    done = machine.run("millrace", "submit", "/opt/jobs.jsonl", "--wait", **clients)
+    assert "Paris" in done
     status = json.loads(machine.run("millrace", "status", "--json", **clients))
     assert [engine["name"].split("-")[-1] for engine in status["engines"]] == ["small"], status
-    done = machine.run("millrace", "submit", "/tmp/jobs.jsonl", "--wait", **clients)
-    assert "Paris" in done
     program = ("import millrace\nwith millrace.Client('ipc:///run/millrace/clients') as client:\n"
                "    for result in client.map(['The capital of Italy is'], max_tokens=8,"
                " temperature=0): print(result.text)")
