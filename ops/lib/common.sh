@@ -52,9 +52,13 @@ ensure_venv() {
   fi
 }
 
-# build_targets [TARGET...]: configures once and builds the targets (by default all).
+# build_targets [TARGET...]: configures and builds the targets (by default all). The tests belong to the build once
+# GoogleTest is installed, which programs alone do not need.
 build_targets() {
-  [ -f "$build/build.ninja" ] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+  local tests=OFF
+  [ ! -e /usr/include/gtest/gtest.h ] || tests=ON
+  [ -f "$build/build.ninja" ] && grep -q "^MILLRACE_TESTS:BOOL=$tests" "$build/CMakeCache.txt" ||
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMILLRACE_TESTS=$tests >/dev/null
   if [ $# -eq 0 ]; then
     cmake --build "$build" -j "$jobs"
   else

@@ -1,4 +1,5 @@
 """Installs the build into staging folders, and finds what the tests of packages need."""
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -17,8 +18,13 @@ def model_path():
 
 
 def install(folder, *options):
-    """`cmake --install` into a folder. The manuals and completions are made first if need be."""
-    subprocess.run(["cmake", "--build", BUILD, "--target", "command_texts"], check=True,
-                   capture_output=True)
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", folder, *options], check=True,
-                   capture_output=True)
+    """`cmake --install` into a folder. The manuals and completions are made first if need be. Gives
+    what the build's list of installed files says, by which people uninstall."""
+    with open(BUILD / "install.lock", "w") as lock:  # the list has one place
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["cmake", "--build", BUILD, "--target", "command_texts"], check=True,
+                       capture_output=True)
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", folder, *options], check=True,
+                       capture_output=True)
+        part = f"_{options[1]}" if options else ""
+        return (BUILD / f"install_manifest{part}.txt").read_text().splitlines()

@@ -49,6 +49,16 @@ def test_the_components_share_no_file(tmp_path):
     assert files_of(tmp_path / "all") == set(seen)
 
 
+def test_the_list_of_installed_files_is_complete(tmp_path):
+    """The commands of INSTALL.md that uninstall remove what it lists."""
+    guide = (ROOT / "ops/INSTALL.md").read_text(encoding="utf-8")
+    assert "install_manifest.txt" in guide and "install_manifest_broker.txt" in guide
+    for options in ((), ("--component", "broker")):
+        folder = tmp_path / "-".join(("all", *options))
+        listed = install(folder, *options)
+        assert {os.path.relpath(path, folder) for path in listed} == files_of(folder)
+
+
 def test_texts_name_no_folder_of_the_one_who_built_them(staged):
     """Defaults that depend on the user are shown by the variable that they come from."""
     told = (staged / "share/man/man1/millrace-broker.1").read_text()
