@@ -19,6 +19,7 @@ constexpr const char* about =
     "  millrace ask --model M.gguf 'Why is the sea salty?'\n"
     "  millrace serve --model M.gguf\n"
     "  millrace submit jobs.jsonl --wait\n"
+    "  millrace top\n"
     "  millrace help examples";
 
 constexpr const char* footer =
