@@ -35,7 +35,7 @@ def test_the_examples_run_in_their_order(tmp_path):
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            told = shell.communicate("set -m\n" + commands_of_examples(), timeout=4 * PATIENCE_S)[0]
+            told = shell.communicate(commands_of_examples(), timeout=4 * PATIENCE_S)[0]
         finally:
             try:
                 os.killpg(shell.pid, signal.SIGKILL)

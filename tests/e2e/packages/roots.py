@@ -11,11 +11,11 @@ from patience import PATIENCE_S
 # Where this machine's own apt finds Debian.
 SOURCES = [path for path in map(pathlib.Path, ("/etc/apt/sources.list.d/debian.sources",
                                                "/etc/apt/sources.list")) if path.exists()]
-# In mount and process namespaces of their own, so that nothing stays mounted and nothing runs on.
+# In a mount namespace of its own, so that nothing stays mounted.
 ENTER = """set -e
 mount --rbind /dev "$1/dev"
 mount --rbind /sys "$1/sys"
-mount -t proc proc "$1/proc"
+mount --rbind /proc "$1/proc"
 root=$1 user=$2 folder=$3 shared=$4
 shift 4
 [ -z "$shared" ] || mount --bind "$shared" "$root/run/millrace"
@@ -39,18 +39,20 @@ def make_root(folder, *packages):
 
 
 def command(root, *words, user="0:0", folder="/", shared="", **variables):
-    """The words that run a command inside of a root, and its environment. `shared` is a folder that
-    is the root's /run/millrace."""
+    """The words that run a command inside of a root, and its environment. The process that they
+    start becomes the command. `shared` is a folder that is the root's /run/millrace."""
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8",
            "DEBIAN_FRONTEND": "noninteractive", **variables}
-    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", ENTER, "bash",
-             root, user, folder, shared, *words]
+    words = ["unshare", "--mount", "bash", "-c", ENTER, "bash", root, user, folder, shared, *words]
     return {"args": [str(word) for word in words], "env": env}
 
 
 def inside(root, *words, check=True, **settings):
-    """Runs a command inside of a root and gives what it printed."""
-    done = subprocess.run(**command(root, *words, **settings), text=True, capture_output=True)
+    """Runs a command inside of a root and gives what it printed. What it started ends with it."""
+    started = command(root, *words, **settings)
+    started["args"] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                       *started["args"]]
+    done = subprocess.run(**started, text=True, capture_output=True)
     assert done.returncode == 0 or not check, f"{words}: {done.stdout}{done.stderr}"
     return done
 
