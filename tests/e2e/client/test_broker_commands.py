@@ -218,7 +218,7 @@ def test_results_of_jobs_that_are_still_to_end_are_none_yet(broker):
     batch = json.loads(broker.millrace("submit", jobs, "--json", expect=0).stdout)["batch"]
     for words in (("results", "results"), ("results", "results", "--batch", batch)):
         done = broker.millrace(*words, expect=0)
-        assert done.stdout == "" and "named results yet; jobs still to end: 3" in done.stderr
+        assert done.stdout == "" and "holds no result yet; jobs still to end: 3" in done.stderr
         assert json.loads(broker.millrace(*words, "--json", expect=0).stderr)["event"] == "empty"
     unknown = broker.millrace("results", "results", "--batch", "nosuch", expect=3)
     assert "not_found" in unknown.stderr
@@ -247,7 +247,7 @@ def test_unknown_names_are_reported(broker):
     for words in (("results", "nosuch"), ("results", "results", "--batch", "nosuch"),
                   ("cancel", "--batch", "nosuch"), ("retry", "--batch", "nosuch")):
         done = broker.millrace(*words, expect=3)
-        assert "not_found" in done.stderr and "named nosuch" in done.stderr and done.stdout == ""
+        assert "not_found" in done.stderr and "nosuch" in done.stderr and done.stdout == ""
         told = json.loads(broker.millrace(*words, "--json", expect=3).stderr)
         assert told["code"] == "not_found" and told["hint"]
     # The broker knows a batch whose jobs have all ended: cancelling it does nothing and succeeds.
