@@ -29,12 +29,15 @@ class MillraceLM(LM):
     a model whose file puts no BOS there."""
 
     def __init__(self, model=None, broker=None, key=None, folder=None, prefix_token="", name=None,
-                 max_gen_toks=256, batch_size=None, max_batch_size=None, device=None, **options):
-        super().__init__()  # batch_size, max_batch_size: the engine fills its batches by itself
+                 max_gen_toks=256, opencl_device=None, batch_size=None, max_batch_size=None,
+                 device=None, **options):
+        super().__init__()
+        # The harness gives batch_size and max_batch_size, but the engine fills its batches by
+        # itself; and device, which is torch's name of one: opencl_device is the engine's.
         if model is None:
             self.client = millrace.Client(broker, key=key)
         else:
-            self.client = millrace.run(model, folder=folder, device=device, **options)
+            self.client = millrace.run(model, folder=folder, device=opencl_device, **options)
         self.name, self.prefix, self.max_gen_toks = name, prefix_token, max_gen_toks
         self._prefix_ids = None
 
