@@ -109,7 +109,7 @@ int run(Flags& flags, bool json) {
   flags.face.allow_origins = http::split_origins(flags.allow_origin);
   flags.face.timeout_ms = flags.timeout_s * 1'000;
   const SystemClock clock;
-  RunConsole console(json, clock);
+  RunConsole console(json, clock, stdout);
   const Status served = serve(flags, console);
   return served ? exit_all_done : report_error(served.error(), json);
 }
