@@ -158,7 +158,7 @@ std::vector<Setting> settings_of(Settings& s) {
       {"retention", "bytes", "--keep-bytes", "SIZE", size, now, &s.keep_bytes, 0, any,
        "delete the oldest results of a stream beyond this size; 0 keeps all", ""},
       {"retention", "cursors", "--keep-cursors", "TIME", duration, now, &s.keep_cursors_s, 0,
-       limits::keep_s, "delete cursors that were not moved for this time", ""},
+       limits::keep_s, "delete cursors that were not moved for this time", "", true},
       {"retention", "jobs", "--keep-jobs", "TIME", duration, now, &s.keep_jobs_s, 0, limits::keep_s,
        "forget ended jobs after this time",
        "The id of a job is known as long as the job is kept: submitted again later, it is a new "
