@@ -215,5 +215,7 @@ void attention(__global const float* qkv, __global const float2* rope,
 #if ROW_BYTES
   mr_finish_bytes((__global const uint4*)codes, bytes, written, unit, writes, code_stride, arrived,
                   item, tops, all);
+#else
+  (void)writes;
 #endif
 }
