@@ -57,7 +57,8 @@ bool Exchange::write(std::string_view bytes) {
   {
     const std::scoped_lock lock(mutex_);
     if (gone_ || phase_ != Phase::streaming) return false;
-    if (queue_.size() - read_ + bytes.size() > queue_bytes_) return false;
+    // What waits decides, not the new piece: one event may be larger than the whole queue.
+    if (queue_.size() - read_ > queue_bytes_) return false;
     if (read_ > 0 && queue_.size() + bytes.size() > queue_.capacity()) {
       queue_.erase(0, std::exchange(read_, 0));
     }

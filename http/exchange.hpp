@@ -8,8 +8,8 @@
 //   if (!exchange->write("data: 1\n\n")) exchange->abort();       // the client reads too slowly
 //   exchange->end();
 //
-// Only the first respond() or begin_stream() counts. What is written waits in a queue of a bounded
-// size, so a client that does not read costs no more than that.
+// Only the first respond() or begin_stream() counts. What is written waits in a queue that takes no
+// more once it is over its bound, so a client that does not read costs that and one piece.
 // Thread safety: any thread may call everything.
 #include <atomic>
 #include <cstddef>
@@ -52,7 +52,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void respond(Response response);
   // Sends status and headers; the body is what is written until end().
   void begin_stream(Response head);
-  // False: nothing was taken, because the queue is full, the client is gone, or no stream is open.
+  // False: nothing was taken, because what waits is over the bound, the client is gone, or no
+  // stream is open. A piece may be of any size.
   bool write(std::string_view bytes);
   void end();
   void abort();  // closes the connection without an end, so that the client sees that it is cut

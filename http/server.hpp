@@ -33,7 +33,7 @@ struct ServerLimits {
   std::uint64_t all_body_bytes = 256ull * 1024 * 1024;  // of all requests that are being read
   std::uint32_t idle_ms = 75'000;  // a connection without a request, or whose client stands still
   std::uint32_t request_ms = 60'000;      // from the headers to the end of the body
-  std::size_t stream_bytes = 256 * 1024;  // written and not yet sent, of one answer
+  std::size_t stream_bytes = 256 * 1024;  // an answer of which more waits takes no more events
 };
 
 struct ServerOptions {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <thread>
 
@@ -96,6 +97,26 @@ TEST(Server, StreamsEventsAsTheyCome) {
   }
   EXPECT_TRUE(client.read_until("404 Not Found"));  // the connection goes on
   worker.join();
+}
+
+TEST(Server, AnEventMayBeLargerThanTheQueue) {
+  const std::string event = "data: " + std::string(3'000'000, 'x') + "\n\n";
+  Routes routes;
+  routes.add("GET", "/events", [&](const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin_stream({});
+    EXPECT_TRUE(exchange->write("data: first\n\n"));
+    EXPECT_TRUE(exchange->write(event));
+    EXPECT_FALSE(exchange->write("data: too much\n\n"));
+    exchange->end();
+  });
+  ServerLimits limits;
+  limits.stream_bytes = 64 * 1024;
+  const auto server = start(std::move(routes), limits);
+  RawClient client(server->url());
+  client.send(get("/events"));
+  ASSERT_TRUE(client.read_until("\r\n0\r\n\r\n"));  // the end of the chunks
+  EXPECT_EQ(std::ranges::count(client.unread(), 'x'), 3'000'000);
+  EXPECT_FALSE(client.unread().contains("too much"));
 }
 
 TEST(Server, AClientThatGoesIsNoticed) {
