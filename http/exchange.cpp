@@ -136,6 +136,18 @@ void Exchange::leave() {
   if (callback) callback();
 }
 
+void Exchange::refuse(Response response) {
+  std::function<void()> callback;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (gone_ || phase_ != Phase::waiting) return;
+    response_ = std::move(response);
+    phase_ = Phase::responded;
+    callback = std::exchange(on_gone_, nullptr);
+  }
+  if (callback) callback();
+}
+
 void Exchange::finish() {
   std::function<void()> unused;
   const std::scoped_lock lock(mutex_);

@@ -72,7 +72,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // For the server's thread.
   long read(char* to, std::size_t most);  // bytes, or one of the above
   void leave();                           // the connection has ended
-  void finish();                          // the answer is sent
+  // Answers in place of who has the request, who is told as if the connection had ended. Nothing
+  // happens to a request that is answered.
+  void refuse(Response response);
+  void finish();  // the answer is sent
   void post();
 
   Request request_;

@@ -29,7 +29,6 @@ class BrokerFace final : public Face {
   Status begin();
   const std::string& url() const override { return server_->url(); }
   Server& server() override { return *server_; }
-  void drain() override { server_->drain(); }
   void stop(std::uint32_t wait_ms) override;
 
  private:
@@ -47,7 +46,7 @@ class BrokerFace final : public Face {
   const std::int64_t created_s_ = SystemClock().wall_us() / (1'000 * us_per_ms);
   Links links_;
   std::unique_ptr<Server> server_;
-  std::mutex mutex_;
+  std::mutex mutex_, join_mutex_;  // the second is of the sweeper's end
   std::condition_variable changed_;
   bool stopping_ = false;
   std::thread sweeper_;
@@ -76,6 +75,7 @@ void BrokerFace::stop(std::uint32_t wait_ms) {
     stopping_ = true;
   }
   changed_.notify_all();
+  const std::scoped_lock join(join_mutex_);
   if (sweeper_.joinable()) sweeper_.join();
 }
 

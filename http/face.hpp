@@ -39,10 +39,9 @@ class Face {
   virtual ~Face() = default;                   // stops at once
   virtual const std::string& url() const = 0;  // "http://127.0.0.1:8080"
   virtual Server& server() = 0;
-  // Takes no new connections and requests from now on; those under way go on.
-  virtual void drain() = 0;
-  // Takes no new requests, and gives those under way this long. Those that are cut off are
-  // cancelled.
+  // Takes no new requests, and gives those under way this long. Then those without an answer get
+  // 503, streams are cut, and the jobs of both are cancelled: the broker has to serve until this
+  // returns. Another call may shorten the wait.
   virtual void stop(std::uint32_t wait_ms) = 0;
 };
 

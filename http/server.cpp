@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdarg>
@@ -31,6 +32,8 @@ namespace {
 constexpr std::uint32_t spare_connections = 64;
 constexpr rlim_t other_descriptors = 256;  // of the program, besides the connections
 constexpr int tick_ms = 1'000;
+// Whoever does not read that the server stops is cut off after this time.
+constexpr std::int64_t last_words_us = 1'000 * us_per_ms;
 constexpr std::uint64_t certificate_bytes = 1024 * 1024;
 
 // Escapes stay as they are: a path is cut at its slashes first, and resolved then.
@@ -77,7 +80,6 @@ class MicroServer final : public Server {
   }
 
   Status begin();
-  void drain() override;
   void stop(std::uint32_t wait_ms) override;
   const std::string& url() const override { return url_; }
   ServerCounts counts() const override { return connections_.counts(); }
@@ -111,10 +113,11 @@ class MicroServer final : public Server {
   int epoll_ = -1;
   std::int64_t ticked_us_ = 0;
   bool quiet_ = false;  // takes no connections any more
-  bool closing_all_ = false;
-  std::atomic<bool> draining_ = false, stopping_ = false;
+  bool refused_all_ = false, closed_all_ = false;
+  std::atomic<bool> stopping_ = false;
   std::atomic<std::int64_t> stop_by_us_ = 0;
-  std::mutex stop_mutex_;  // of stop()
+  std::mutex time_mutex_;  // of stop_by_us_ and stopping_ together
+  std::mutex stop_mutex_;  // of the end of the thread
   std::thread thread_;
 };
 
@@ -270,31 +273,32 @@ void MicroServer::run() {
 
 // True: all connections are closed.
 bool MicroServer::step_of_stop() {
-  if (!stopping_ && !draining_) return false;
+  if (!stopping_) return false;
   if (!std::exchange(quiet_, true)) {
     ::close(MHD_quiesce_daemon(daemon_));
     connections_.drain();
   }
-  if (!stopping_) return false;
-  if (connections_.busy() && SystemClock().monotonic_us() >= stop_by_us_ && !closing_all_) {
-    closing_all_ = true;
+  const std::int64_t late_us = SystemClock().monotonic_us() - stop_by_us_;
+  if (connections_.busy() && late_us >= 0 && !std::exchange(refused_all_, true)) {
+    connections_.refuse_all();
+  }
+  if (connections_.busy() && late_us >= last_words_us && !std::exchange(closed_all_, true)) {
     connections_.close_all();
   }
   return connections_.empty();
 }
 
-void MicroServer::drain() {
-  draining_ = true;
-  waker_->wake();
-}
-
 void MicroServer::stop(std::uint32_t wait_ms) {
-  const std::scoped_lock lock(stop_mutex_);
-  if (!thread_.joinable()) return;
-  stop_by_us_ = SystemClock().monotonic_us() + std::int64_t{wait_ms} * us_per_ms;
-  stopping_ = true;
+  const std::int64_t by_us = SystemClock().monotonic_us() + std::int64_t{wait_ms} * us_per_ms;
+  {
+    // Another call may wait for the end; this one may give it less time.
+    const std::scoped_lock lock(time_mutex_);
+    stop_by_us_ = stopping_ ? std::min<std::int64_t>(stop_by_us_, by_us) : by_us;
+    stopping_ = true;
+  }
   waker_->wake();
-  thread_.join();
+  const std::scoped_lock lock(stop_mutex_);
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace

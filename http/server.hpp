@@ -10,7 +10,7 @@
 //   server->stop(5'000);
 //
 // Errors of start: usage (address, certificate), io_error (the address is in use, no thread).
-// Thread safety: any thread may call the member functions; one of them stops it.
+// Thread safety: any thread may call the member functions.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,10 +57,10 @@ class Server {
  public:
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Routes routes);
   virtual ~Server() = default;  // stops at once
-  // Takes no new connections and requests from now on.
-  virtual void drain() = 0;
   // Takes no new connections and requests, waits at most this long for the answers that are under
-  // way, and closes all connections. Handlers and callbacks do not run any more when it returns.
+  // way, and closes all connections. A request that has no answer by then gets 503 (`draining`),
+  // and a stream is cut. Another call may shorten the wait. Handlers and callbacks do not run any
+  // more when it returns.
   virtual void stop(std::uint32_t wait_ms) = 0;
   virtual const std::string& url() const = 0;  // "http://127.0.0.1:40123"
   virtual ServerCounts counts() const = 0;

@@ -346,13 +346,27 @@ void Connections::drain() {
   for (const Connection& connection : idle_) ::shutdown(connection.descriptor, SHUT_RDWR);
 }
 
-void Connections::close_all() {
+void Connections::refuse_all() {
   for (Connection& connection : at_work_) {
-    if (connection.exchange) connection.exchange->leave();
-    ::shutdown(connection.descriptor, SHUT_RDWR);
-    connection.hung_up = true;
+    if (connection.state != Connection::State::working || connection.hung_up) {
+      close(connection);
+      continue;
+    }
+    connection.exchange->refuse(
+        refusal(503, {Code::draining, "the server stops", "send the request again later", {}}));
     resume(connection);
   }
+}
+
+void Connections::close(Connection& connection) {
+  if (connection.exchange) connection.exchange->leave();
+  ::shutdown(connection.descriptor, SHUT_RDWR);
+  connection.hung_up = true;
+  resume(connection);
+}
+
+void Connections::close_all() {
+  for (Connection& connection : at_work_) close(connection);
   for (const Connection& connection : idle_) ::shutdown(connection.descriptor, SHUT_RDWR);
 }
 

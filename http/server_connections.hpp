@@ -63,6 +63,8 @@ class Connections {
   // No more requests: idle connections are closed. Then whether an answer is still under way.
   void drain();
   bool busy() const { return !at_work_.empty(); }
+  // Requests without an answer get 503, and all other connections are closed.
+  void refuse_all();
   void close_all();
   bool empty() const { return at_work_.empty() && idle_.empty(); }
 
@@ -75,6 +77,7 @@ class Connections {
   bool send(Connection& connection);
   void move_to(Connection& connection, Connection::State state);
   void resume(Connection& connection);
+  void close(Connection& connection);
   void forget_body(Connection& connection);
 
   const ServerOptions& options_;

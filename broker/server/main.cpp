@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "broker/server/command_line.hpp"
@@ -70,11 +71,18 @@ sigset_t watched_signals() {
   return set;
 }
 
-// Waits until the server has ended: by itself (it raises SIGUSR1), or drained by a signal.
+// Waits until the server has ended: by itself (it raises SIGUSR1), or drained by a signal. The HTTP
+// face ends first, while the broker still serves, so that requests get their answers and the jobs
+// of those without one are cancelled.
 Status serve(Running& running, broker::BrokerServer& server, http::Face* face,
              const sigset_t& signals) {
   constexpr timespec a_second = {1, 0};
   bool draining = false;
+  std::jthread ending;  // of the face, and then of the server
+  const auto end_face = [&] {
+    if (face != nullptr) face->stop(0);
+    if (ending.joinable()) ending.join();
+  };
   while (server.running()) {
     const int signal = sigtimedwait(&signals, nullptr, &a_second);
     if (signal < 0) broker::return_free_memory();
@@ -84,12 +92,18 @@ Status serve(Running& running, broker::BrokerServer& server, http::Face* face,
       reload(running, server);
       continue;
     }
-    if (draining) return server.stop();
+    if (draining) {
+      end_face();
+      return server.stop();
+    }
     draining = true;
     tell_stopping();
-    server.drain();
-    if (face != nullptr) face->drain();
+    ending = std::jthread([&server, face, wait_ms = running.settings.drain_wait_ms] {
+      if (face != nullptr) face->stop(wait_ms);
+      server.drain();
+    });
   }
+  end_face();
   return server.wait();
 }
 

@@ -183,17 +183,37 @@ TEST(Server, StopsAfterTheAnswersUnderWay) {
   EXPECT_EQ(server->counts().connections, 0u);
 }
 
-TEST(Server, StopsWithoutAnswersAfterTheWait) {
-  std::promise<std::shared_ptr<Exchange>> asked;
+TEST(Server, RefusesWhatHasNoAnswerAfterTheWait) {
+  std::promise<std::shared_ptr<Exchange>> asked, streaming;
+  std::promise<void> gone;
   Routes routes;
-  routes.add("GET", "/wait", [&](const auto& exchange) { asked.set_value(exchange); });
+  routes.add("GET", "/wait", [&](const auto& exchange) {
+    exchange->on_gone([&] { gone.set_value(); });
+    asked.set_value(exchange);
+  });
+  routes.add("GET", "/events", [&](const auto& exchange) {
+    exchange->begin_stream({});
+    streaming.set_value(exchange);
+  });
   auto server = start(std::move(routes));
-  RawClient client(server->url());
+  RawClient client(server->url()), reader(server->url()), idle(server->url());
   client.send(get("/wait"));
+  reader.send(get("/events"));
   const auto exchange = asked.get_future().get();
-  server->stop(10);
+  const auto stream = streaming.get_future().get();
+  EXPECT_EQ(reader.answer(false).status, 200);
+  std::thread patient([&] { server->stop(3'600'000); });
+  EXPECT_TRUE(idle.closed());  // the stop has begun
+  server->stop(10);            // shortens the wait of the other
+  patient.join();
+  const auto answer = client.answer();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.body, "the server stops\n");
   EXPECT_TRUE(client.closed());
-  EXPECT_TRUE(exchange->gone());
+  gone.get_future().wait();  // so that the work is cancelled
+  EXPECT_TRUE(reader.closed());
+  EXPECT_FALSE(reader.unread().contains("0\r\n\r\n"));
+  EXPECT_TRUE(stream->gone());
   server.reset();
   exchange->respond({});  // the exchange outlives the server
 }
