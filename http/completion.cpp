@@ -82,6 +82,7 @@ Status Completion::check_model(const StatusAnswer& status) const {
 }
 
 void Completion::submit() {
+  if (desk_->no_reader()) return refuse(*desk_->no_reader());  // since the request began
   std::vector<Body> jobs;
   for (auto& job : request_.jobs) jobs.push_back(std::move(job.body));
   if (request_.form.stream) {

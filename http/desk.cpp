@@ -110,10 +110,7 @@ void Desk::place() {
   ask_for<StatusAnswer>(std::move(question), [this](const Result<StatusAnswer>& answer) {
     placing_ = false;
     const bool empty = !answer && answer.error().code == Code::not_found;
-    if (!answer && !empty) {
-      no_reader_ = answer.error();
-      return;
-    }
+    if (!answer && !empty) return give_up(answer.error());
     client::StreamReaderOptions options;
     options.stream = stream_;
     options.from = empty ? 1 : answer->high + 1;
@@ -123,10 +120,16 @@ void Desk::place() {
   });
 }
 
+void Desk::give_up(Error error) {
+  no_reader_ = std::move(error);
+  no_reader_us_ = clock_.monotonic_us();
+}
+
 Status Desk::tick() {
-  send_submissions();
   if (std::exchange(stale_, false)) reader_.reset();
-  if (!placed() && !placing_) place();
+  if (no_reader_ && clock_.monotonic_us() - no_reader_us_ > second_us) no_reader_.reset();
+  if (!reader_ && !no_reader_ && !placing_) place();
+  if (placed()) send_submissions();
   if (clock_.monotonic_us() - told_us_ > second_us) tell_waiting();
   return reader_ ? reader_->tick() : Status();
 }
@@ -163,6 +166,7 @@ Result<bool> Desk::take(Envelope& answer) {
 }
 
 Status Desk::on_entries(const std::vector<Entry>& entries) {
+  reading_ = true;
   for (const Entry& entry : entries) {
     if (!followed_.contains(entry.job)) continue;
     tell_end(client::result_of(entry, stream_));
@@ -175,12 +179,16 @@ Status Desk::on_stream_error(Error error) {
     reader_->move_to(reader_->first_kept());
     return {};
   }
+  stale_ = true;
+  reading_ = false;
+  if (error.code == Code::unauthorized) {
+    give_up(error);  // who asks is told
+  } else {
+    log_warn("the stream of the HTTP face is read from its end again", error);
+  }
   // Another ledger knows nothing of the jobs that are followed.
-  log_warn("the stream of the HTTP face is read from its end again", error);
   const auto followed = std::exchange(followed_, {});
   for (const auto& [job, follower] : followed) follower.listener->on_failure(error);
-  if (error.code == Code::unauthorized) no_reader_ = std::move(error);
-  stale_ = true;
   return {};
 }
 

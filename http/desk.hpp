@@ -66,8 +66,9 @@ class Desk final : public client::EventHandler, public client::EntrySink {
   const std::string& stream() const { return stream_; }
   bool asking() const { return !asked_.empty() || !to_ask_.empty() || !to_submit_.empty(); }
   bool following() const { return !followed_.empty(); }
-  // The reader knows where it begins, or why it cannot.
-  bool placed() const { return reader_.has_value() || no_reader_.has_value(); }
+  // The reader has read from where it begins, or it is known why it cannot. What is submitted
+  // before waits for it.
+  bool placed() const { return reading_ || no_reader_.has_value(); }
   const std::optional<Error>& no_reader() const { return no_reader_; }
   // The session is over: everyone who waits is told.
   void end(const Error& error);
@@ -94,6 +95,7 @@ class Desk final : public client::EventHandler, public client::EntrySink {
   void send_questions();
   void send_submissions();
   void place();
+  void give_up(Error error);
   void tell_end(const JobResult& result);
   void fail_followers(const std::string& job, const Error& error);
   void tell_waiting();
@@ -102,7 +104,9 @@ class Desk final : public client::EventHandler, public client::EntrySink {
   const Clock& clock_;
   const std::string stream_;
   std::optional<client::StreamReader> reader_;
-  std::optional<Error> no_reader_;
+  std::optional<Error> no_reader_;  // for a second: a key may get the role that it lacks
+  std::int64_t no_reader_us_ = 0;
+  bool reading_ = false;                           // a fetch was answered
   bool placing_ = false, stale_ = false;           // it is being placed; it has to be placed anew
   std::multimap<std::string, Follower> followed_;  // by job
   std::deque<Question> to_ask_;

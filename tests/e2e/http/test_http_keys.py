@@ -1,4 +1,5 @@
 """Tokens are clients' keys: tenants, roles and revocation are the broker's own. TLS."""
+import re
 import ssl
 import subprocess
 
@@ -79,6 +80,23 @@ def test_roles(keyed):
     until(lambda: has_engine(keyed, token), "engine")
     with pytest.raises(openai.PermissionDeniedError):
         client_of(keyed, token).chat.completions.create(model="stub", messages=HELLO)
+
+
+def test_a_key_that_may_only_submit(keyed):
+    token, reader = (keyed.keys.new(name, "acme", roles)
+                     for name, roles in (("s", "submit"), ("r", "submit,read")))
+    until(lambda: has_engine(keyed, reader), "engine")
+    header = {"Authorization": f"Bearer {token}"}
+    for _ in range(2):
+        status, body, _ = keyed.post("/v1/chat/completions", {"messages": HELLO}, **header)
+        assert status == 403 and body["error"]["code"] == "unauthorized"
+    allowed = keyed.keys.folder / "allowed"
+    text, changed = re.subn(r"(?m)^(s\s+acme\s+)submit(\s)", r"\1submit,read\2",
+                            allowed.read_text())
+    assert changed == 1
+    allowed.write_text(text)
+    until(lambda: keyed.post("/v1/chat/completions", {"messages": HELLO}, **header)[0] == 200,
+          "answer after the key got the role")
 
 
 def test_a_token_that_is_revoked(keyed):

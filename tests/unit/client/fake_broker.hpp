@@ -60,7 +60,7 @@ class FakeBroker {
   bool paused = false;
   bool knows_partials = false;   // but answers no watch
   bool loses_submitted = false;  // loses the next answer to a submit
-  std::optional<Error> refuses_hello, refuses_jobs;
+  std::optional<Error> refuses_hello, refuses_jobs, refuses_fetches;
   std::string epoch = "e";
   std::vector<EngineInfo> engines;  // that it names in its status
   bool greeted = false, lost = false;
@@ -176,6 +176,7 @@ inline void FakeBroker::receive(const Envelope& question) {
       answer(question.id, std::move(out));
     }
   } else if (const auto* fetch = std::get_if<Fetch>(&question.message)) {
+    if (refuses_fetches) return answer(question.id, Refused{*refuses_fetches});
     if (fetch->from < first) {
       return answer(question.id, Trimmed{fetch->stream, epoch, first});
     }

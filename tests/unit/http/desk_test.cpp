@@ -179,6 +179,38 @@ TEST_F(DeskTest, AnotherLedgerKnowsNothingOfTheJobs) {
   EXPECT_EQ(later->ends, std::vector<std::string>{"c"});
 }
 
+TEST_F(DeskTest, AKeyThatMayNotReadIsToldAndAskedAgainLater) {
+  broker_.refuses_fetches = {Code::unauthorized, "the key may not read", {}, {}};
+  place();
+  ASSERT_TRUE(desk_.no_reader());
+  EXPECT_EQ(desk_.no_reader()->code, Code::unauthorized);
+  broker_.refuses_fetches.reset();
+  ASSERT_TRUE(run([&] { return desk_.placed() && !desk_.no_reader(); }));
+  const auto a = submit("a");
+  ASSERT_TRUE(run([&] { return !a->ends.empty(); }));
+}
+
+TEST_F(DeskTest, AKeyThatMayNoLongerReadFailsItsRequests) {
+  place();
+  broker_.ends_at_once = false;
+  const auto a = submit("a");
+  ASSERT_TRUE(run([&] { return answered_ == 1; }));
+  broker_.refuses_fetches = {Code::unauthorized, "the key may not read", {}, {}};
+  ASSERT_TRUE(run([&] { return !a->failures.empty(); }));
+  EXPECT_EQ(a->failures, std::vector<Code>{Code::unauthorized});
+  EXPECT_TRUE(desk_.no_reader());
+}
+
+TEST_F(DeskTest, NothingIsSubmittedBeforeItsEndCanBeRead) {
+  const auto a = submit("a");
+  ASSERT_TRUE(run([&] { return !a->ends.empty(); }));
+  const auto at = [&](const auto& is) {
+    return std::ranges::find_if(broker_.questions, is) - broker_.questions.begin();
+  };
+  EXPECT_LT(at([](const Message& one) { return std::holds_alternative<Fetch>(one); }),
+            at([](const Message& one) { return std::holds_alternative<Submit>(one); }));
+}
+
 TEST_F(DeskTest, TheEndOfTheSessionIsToldToAll) {
   place();
   broker_.silent = true;
