@@ -235,19 +235,22 @@ void Desk::find_result(const std::string& job) {
 void Desk::tell_waiting() {
   told_us_ = clock_.monotonic_us();
   const bool tell = ++seconds_ % wait_s == 0;
-  std::vector<std::string> late;
-  std::vector<std::shared_ptr<JobListener>> waiting;
-  for (const auto& [job, follower] : followed_) {
-    if (follower.until_us <= told_us_) late.push_back(job);
-    if (tell) waiting.push_back(follower.listener);
+  std::vector<std::shared_ptr<JobListener>> late, waiting;  // each may stop following
+  for (auto at = followed_.begin(); at != followed_.end();) {
+    if (at->second.until_us <= told_us_) {  // others may follow the same job for longer
+      late.push_back(std::move(at->second.listener));
+      at = followed_.erase(at);
+      continue;
+    }
+    if (tell) waiting.push_back(at->second.listener);
+    ++at;
   }
   for (const auto& listener : waiting) listener->on_wait();
-  for (const std::string& job : late) {
-    fail_followers(job, {Code::timed_out,
-                         "the request has taken longer than it may",
-                         "ask for less, or give the server a longer --http-timeout",
-                         {}});
-  }
+  const Error error = {Code::timed_out,
+                       "the request has taken longer than it may",
+                       "ask for less, or give the server a longer --http-timeout",
+                       {}};
+  for (const auto& listener : late) listener->on_failure(error);
 }
 
 void Desk::end(const Error& error) {

@@ -163,6 +163,19 @@ TEST_F(DeskTest, WhoWaitsForLongIsToldAndThenFails) {
   EXPECT_FALSE(desk_.following());
 }
 
+TEST_F(DeskTest, EachFollowerOfAJobHasItsOwnTime) {
+  place();
+  broker_.ends_at_once = false;
+  const auto first = submit("a", clock_.monotonic_us() + 5'000'000);
+  const auto second = submit("a", clock_.monotonic_us() + 60'000'000);
+  ASSERT_TRUE(run([&] { return !first->failures.empty(); }));
+  EXPECT_EQ(first->failures, std::vector<Code>{Code::timed_out});
+  EXPECT_TRUE(second->failures.empty());
+  broker_.complete("a");
+  ASSERT_TRUE(run([&] { return !second->ends.empty(); }));
+  EXPECT_TRUE(first->ends.empty());
+}
+
 TEST_F(DeskTest, AnotherLedgerKnowsNothingOfTheJobs) {
   place();
   const auto first = submit("a");
