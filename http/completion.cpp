@@ -17,7 +17,8 @@ constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
 
 }  // namespace
 
-// The id of the request's job, or what the ids of several begin with.
+// The id of the request's job, or what the ids of several end with. It begins with a letter, so
+// that no key gives the id of one of several (request.hpp), which begins with a digit.
 Result<std::string> Completion::choose_id() {
   const std::string_view key = exchange_->request().header("Idempotency-Key");
   repeatable_ = !key.empty();

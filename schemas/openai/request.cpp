@@ -112,7 +112,7 @@ Status add_jobs(json body, const json& prompts, const RequestOptions& options, R
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     body["prompt"][0] = prompts[i];  // in an array of its own it is never taken for a list of them
-    const std::string id = options.id.empty() ? "" : options.id + "-" + std::to_string(i);
+    const std::string id = options.id.empty() ? "" : std::to_string(i) + "-of-" + options.id;
     MILLRACE_TRY(add_job(body, id, options, out));
     bytes += out.jobs.back().body.size();
     if (bytes <= most_bytes) continue;

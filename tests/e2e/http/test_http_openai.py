@@ -187,6 +187,15 @@ def test_an_idempotency_key_gives_the_same_job(make_place):
     assert place.post("/v1/chat/completions", body, **{"Idempotency-Key": "a b"})[0] == 400
 
 
+def test_keys_of_one_and_of_several_prompts_do_not_meet(place):
+    several = {"prompt": ["a", "b"]}
+    for key, body in (("k", several), ("k-0", {"prompt": "c"}), ("0-of-k", {"prompt": "d"}),
+                      ("k-0", several)):
+        status, answer, _ = place.post("/v1/completions", body, **{"Idempotency-Key": key})
+        assert status == 200, answer
+    assert len(place.jobs()) == 6
+
+
 def test_answers_survive_the_broker(make_place):
     place = make_place()
     place.start_engine()

@@ -119,8 +119,8 @@ TEST(OpenAIRequest, EachPromptIsAJob) {
       parsed(Endpoint::completion, R"("prompt":["a","b"],"n":3,"max_tokens":5)", {.id = "r"});
   ASSERT_EQ(texts.jobs.size(), 2U);
   EXPECT_EQ(texts.form.n, 3U);
-  EXPECT_EQ(texts.jobs[1].id, "r-1");
-  EXPECT_EQ(job_of(texts, 1).id, "r-1");
+  EXPECT_EQ(texts.jobs[1].id, "1-of-r");
+  EXPECT_EQ(job_of(texts, 1).id, "1-of-r");
   EXPECT_EQ(std::get<std::string>(job_of(texts, 0).request.prompt), "a");
   EXPECT_EQ(std::get<std::string>(job_of(texts, 1).request.prompt), "b");
   EXPECT_EQ(job_of(texts, 1).request.max_tokens, 5U);
