@@ -65,13 +65,20 @@ void Completion::begin(Desk& desk) {
   });
 }
 
-Status Completion::check_model(const StatusAnswer& status) const {
+Status Completion::check_model(const StatusAnswer& status) {
   if (status.engines.empty()) {
     if (repeatable_) return {};  // it may have ended already, or waits for the next engine
     return fail(Error{Code::unreachable, "no engine is connected",
                       "start millrace-engine, or wait until it has loaded its model", 1'000});
   }
-  if (request_.model == "*" || request_.model.empty()) return {};
+  if (request_.model == "*" || request_.model.empty()) {
+    // A text comes before it is known which engine has the job, so all have to agree.
+    const std::string& first = status.engines.front().engine.facts.model;
+    const bool agree = std::ranges::all_of(
+        status.engines, [&](const EngineInfo& one) { return one.engine.facts.model == first; });
+    if (agree) model_ = first;
+    return {};
+  }
   std::string names;
   for (const EngineInfo& engine : status.engines) {
     const std::string& name = engine.engine.facts.model;
@@ -89,6 +96,7 @@ void Completion::submit() {
   if (request_.form.stream) {
     openai::ChunkOptions options;
     options.token_bytes = options_.token_bytes;
+    options.model = model_;
     options.created_s = SystemClock().wall_us() / us_per_s;
     chunks_.emplace(request_, ids_, std::move(options));
   }

@@ -40,7 +40,7 @@ class Completion final : public JobListener, public std::enable_shared_from_this
 
  private:
   Result<std::string> choose_id();
-  Status check_model(const StatusAnswer& status) const;
+  Status check_model(const StatusAnswer& status);
   void submit();
   void take_answers(const std::vector<SubmitAnswer>& answers);
   void answer_whole();
@@ -57,6 +57,7 @@ class Completion final : public JobListener, public std::enable_shared_from_this
   bool streaming_ = false;   // the head of the stream is sent
   std::int64_t until_us_ = 0;
   openai::Request request_;
+  std::string model_;  // as events name it, where the request does not; empty: it is not known
   std::vector<std::string> ids_;
   std::set<std::string> running_;  // submitted and not ended
   std::vector<std::optional<JobResult>> results_;

@@ -90,14 +90,18 @@ class Place:
 
     def post(self, path, body, **headers):
         """The status, the body and the headers of an answer."""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data,
-                                         {"Content-Type": "application/json", **headers})
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            with self.open(path, body, **headers) as answer:
                 return answer.status, json.loads(answer.read()), answer.headers
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read()), error.headers
+
+    def open(self, path, body, **headers):
+        """The answer, to be read."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data,
+                                         {"Content-Type": "application/json", **headers})
+        return urllib.request.urlopen(request, timeout=PATIENCE_S)
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)

@@ -24,6 +24,10 @@ def test_any_model_where_none_is_named(place):
     status, body, headers = place.post("/v1/chat/completions", {"messages": HELLO})
     assert status == 200 and body["model"] == "stub"
     assert headers["X-Request-Id"] in body["id"]
+    for chat in ({"messages": HELLO}, {"messages": HELLO, "model": "*"}):
+        with place.open("/v1/chat/completions", {**chat, "stream": True}) as stream:
+            events = [x[6:] for x in stream.read().decode().splitlines() if x.startswith("data: {")]
+        assert {json.loads(x)["model"] for x in events} == {"stub"}
 
 
 def test_chat_stream(client):
