@@ -142,7 +142,7 @@ Result<bool> Desk::take(Envelope& answer) {
   if (const auto* partials = std::get_if<Partials>(&answer.message)) {
     for (const PartialEntry& entry : partials->entries) {
       const auto [begin, end] = followed_.equal_range(entry.job);
-      std::vector<std::shared_ptr<JobListener>> listeners;  // one may stop to follow it
+      std::vector<std::shared_ptr<JobListener>> listeners;  // one may stop following it
       for (auto at = begin; at != end; ++at) listeners.push_back(at->second.listener);
       for (const auto& listener : listeners) listener->on_partial(entry);
     }
