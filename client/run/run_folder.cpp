@@ -1,6 +1,5 @@
 #include "client/run/run_folder.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -21,93 +20,12 @@ constexpr const char* lock_name = "lock";
 constexpr const char* log_name = "engine.log";
 constexpr const char* input_name = "stdin";          // what standard input held
 constexpr const char* new_input_name = "stdin.new";  // the same, until this run has accepted it
-constexpr int most_links = 40;                       // the limit of Linux
-
-Status check_input(const std::string& input) {
-  std::error_code ignored;
-  const fs::file_status found = fs::status(input, ignored);
-  if (!fs::exists(found)) {
-    return fail(Code::usage, "the input " + input + " does not exist", "check --input");
-  }
-  if (!fs::is_regular_file(found)) {
-    return fail(Code::usage, "the input " + input + " is not a regular file",
-                "write it to a file first, or pipe it in with --input -: a run must be able to "
-                "read it again");
-  }
-  return {};
-}
-
-// `what` is "output" or "file of errors", `option` the one that names it.
-Status check_output(const std::string& output, const std::vector<std::string>& inputs,
-                    const std::string& what, const std::string& option) {
-  std::error_code ignored;
-  const fs::file_status found = fs::status(output, ignored);
-  if (fs::exists(found) && !fs::is_regular_file(found)) {
-    return fail(Code::usage, "the " + what + " " + output + " is not a regular file",
-                "name a file: a run must be able to go on where it stopped");
-  }
-  for (const std::string& input : inputs) {
-    if (fs::exists(found) && input != standard_stream && fs::equivalent(input, output, ignored)) {
-      return fail(Code::usage, "input and " + what + " are the same file, " + input,
-                  "name another " + option);
-    }
-  }
-  const std::string parent = parent_directory(output);
-  if (!fs::is_directory(parent, ignored)) {
-    return fail(Code::io_error, "the folder of the " + what + ", " + parent + ", does not exist",
-                "make it, or name another " + option);
-  }
-  return {};
-}
-
-Status check_paths(const RunPaths& paths) {
-  for (const std::string& input : paths.inputs) {
-    MILLRACE_TRY(input == standard_stream ? Status() : check_input(input));
-  }
-  if (std::ranges::count(paths.inputs, standard_stream) > 1) {
-    return fail(Code::usage, "standard input is named twice", "give --input - once");
-  }
-  MILLRACE_TRY(check_output(paths.output, paths.inputs, "output", "--output"));
-  if (paths.errors.empty()) {
-    return {};
-  }
-  MILLRACE_TRY(check_output(paths.errors, paths.inputs, "file of errors", "--errors"));
-  std::error_code ignored;
-  if (fs::absolute(paths.errors).lexically_normal() ==
-          fs::absolute(paths.output).lexically_normal() ||
-      fs::equivalent(paths.errors, paths.output, ignored)) {
-    return fail(Code::usage, "--errors and --output are the same file, " + paths.output,
-                "name another file for --errors, or leave it out");
-  }
-  return {};
-}
 
 // True for the files that a run and its backend put into the folder, except for lock and log. The
 // ledger is several files.
 bool is_own(std::string_view name) {
   return name == manifest_name || name == index_name || name == checkpoint_name ||
          name == input_name || name.starts_with("ledger.sqlite");
-}
-
-// Follows a link to its target, which need not exist: a run moves and makes the file itself.
-std::string linked_file(fs::path path) {
-  std::error_code error;
-  for (int links = 0; links < most_links && fs::is_symlink(path, error); ++links) {
-    const fs::path target = fs::read_symlink(path, error);
-    if (error) {
-      break;
-    }
-    path = path.parent_path() / target;  // an absolute target replaces the path
-  }
-  return path.string();
-}
-
-std::vector<std::string> outputs_of(const RunPaths& paths) {
-  std::vector<std::string> outputs = {linked_file(paths.output)};
-  if (!paths.errors.empty()) {
-    outputs.push_back(linked_file(paths.errors));
-  }
-  return outputs;
 }
 
 }  // namespace
@@ -154,9 +72,9 @@ Status RunFolder::prepare(const RunPaths& paths, const std::map<std::string, std
   MILLRACE_ASSIGN(const bool known, env_->exists(path(manifest_name)));
   if (known) {
     Status same = go_on(paths, settings);
-    if (!same && is_unused(same.error(), paths)) {
+    if (const RunPaths own = own_paths(paths); !same && is_unused(same.error(), own)) {
       resumed_ = false;
-      same = discard(paths);
+      same = discard(own);
       if (same) {
         same = begin(paths, settings);
       }
@@ -248,6 +166,19 @@ Status RunFolder::replace(const RunPaths& paths,
     static_cast<void>(replaced_.bring_back());  // if this fails, the next run does it
   }
   return begun;
+}
+
+// Leaves out a file of errors that the manifest does not name. This run did not make it, so it must
+// not be cut or emptied with the files of the run.
+RunPaths RunFolder::own_paths(RunPaths paths) const {
+  const fs::path folder = fs::absolute(parent_directory(folder_));
+  const auto named = manifest_.settings.find("--errors");
+  if (paths.errors.empty() || named == manifest_.settings.end() ||
+      fs::path(linked_file(folder / named->second)).lexically_normal() !=
+          fs::absolute(paths.errors).lexically_normal()) {
+    paths.errors.clear();
+  }
+  return paths;
 }
 
 // A run whose engine never joined (a mistyped --device, a model that cannot be run) has nothing to

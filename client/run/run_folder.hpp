@@ -3,7 +3,6 @@
 // run. Opening it decides whether a run begins, goes on, is done, or is refused.
 // Errors: usage (paths), output_in_use, conflict (the output is not this run's), input_changed,
 // settings_changed, io_error, disk_full. Thread safety: one thread.
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,20 +14,10 @@
 #include "client/run/manifest.hpp"
 #include "client/run/output_file.hpp"
 #include "client/run/replaced_run.hpp"
+#include "client/run/run_paths.hpp"
 #include "schemas/base/env.hpp"
 
 namespace millrace::client {
-
-inline constexpr std::string_view standard_stream = "-";  // names standard input or output
-
-struct RunPaths {
-  std::vector<std::string> inputs;  // at most one of them is "-", standard input
-  std::string output;
-  std::string errors{};  // of failed lines; empty: they go into the output
-  // If given, receives the output's text in place of the file `output`, beside which the folder is.
-  std::function<Status(std::string_view)> print{};
-  std::function<bool()> interrupted{};  // ends the reading of standard input
-};
 
 enum class UndoLog : std::uint8_t { keep, remove };  // what undo() does with engine.log
 
@@ -80,6 +69,7 @@ class RunFolder {
   Status open_output(const RunPaths& paths);
   Status begin(const RunPaths& paths, const std::map<std::string, std::string>& settings);
   Status go_on(const RunPaths& paths, const std::map<std::string, std::string>& settings);
+  RunPaths own_paths(RunPaths paths) const;
   Status discard(const RunPaths& paths);
   bool is_unused(const Error& difference, const RunPaths& paths) const;
 

@@ -65,5 +65,38 @@ TEST_F(ErrorsFileTest, ARestartReplacesTheFileOfErrors) {
   }
 }
 
+// The folder's run, which no engine joined, may be replaced. A file that it did not make may not.
+TEST_F(ErrorsFileTest, AnUnusedRunIsReplacedButNoFileOfErrorsThatItDidNotMake) {
+  folder_.write("in", "a\nb\n");
+  folder_.write("precious", "one\ntwo\n");
+  const auto open = [&](const std::string& errors, const std::string& device) {
+    std::map<std::string, std::string> settings = {{"--device", device}};
+    if (!errors.empty()) {
+      settings["--errors"] = errors;  // as run.cpp writes it: relative to the output's folder
+    }
+    return RunFolder::open(
+        *env_, {{folder_ / "in"}, folder_ / "out", errors.empty() ? "" : folder_ / errors},
+        settings, false);
+  };
+  for (const char* earlier : {"", "bad"}) {
+    ASSERT_TRUE(open(earlier, "nonsense").has_value());
+    const auto refused = open("precious", "nonsense");
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, Code::conflict) << refused.error().text();
+    EXPECT_EQ(folder_.read("precious"), "one\ntwo\n") << "the run had errors in: " << earlier;
+  }
+  {
+    auto run = open("bad", "nonsense");
+    ASSERT_TRUE(run.has_value()) << run.error().text();
+    ASSERT_TRUE(run->output().append(1, output_line(1, "\"error\":{}}"), true));
+    ASSERT_TRUE(run->settle("", 0));
+    EXPECT_NE(folder_.read("bad"), "");
+  }
+  auto mended = open("bad", "cpu");
+  ASSERT_TRUE(mended.has_value()) << mended.error().text();
+  EXPECT_EQ(mended->output().lines(), 0U);
+  EXPECT_EQ(folder_.read("bad"), "") << "its own file of errors begins anew";
+}
+
 }  // namespace
 }  // namespace millrace::client
