@@ -9,9 +9,10 @@
 // A marker file in the folder says how far the replacing is, and is renamed at each step: it is
 // `replacing` while files are moved, aside or back, `replaced` when all are aside, and `dropped`
 // when they are no longer needed. A step that a crash or a power cut interrupts is completed when
-// the folder is next opened.
-// Errors: those of Env; conflict if OUTPUT.replaced exists already. Thread safety: one thread,
-// which holds the folder's lock.
+// the folder is next opened. The marker names the output and the file of errors, because the next
+// call may have another file of errors, which is then left alone.
+// Errors: those of Env; conflict if OUTPUT.replaced exists already; ledger_corrupt if the marker
+// cannot be read. Thread safety: one thread, which holds the folder's lock.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,14 @@ class ReplacedRun {
   Result<bool> is_there() const;  // true if the whole earlier run is aside
 
  private:
+  struct Output {  // of the call that set the earlier run aside
+    std::string path;
+    bool was_there = false;
+  };
   std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }
-  Status put_outputs_back(std::string_view said);
+  Result<std::string> marker_text(const std::vector<Output>& outputs) const;
+  Result<std::vector<Output>> read_marker(std::string_view name) const;
+  Status put_outputs_back(const std::vector<Output>& outputs);
   Result<std::vector<std::string>> names_aside() const;
   Status put_back();
   Status remove_own();

@@ -98,5 +98,35 @@ TEST_F(ErrorsFileTest, AnUnusedRunIsReplacedButNoFileOfErrorsThatItDidNotMake) {
   EXPECT_EQ(folder_.read("bad"), "") << "its own file of errors begins anew";
 }
 
+// A killed restart undoes nothing: the next call does, and it may name another file of errors.
+TEST_F(ErrorsFileTest, AKilledRestartIsUndoneWithTheFilesThatItNamed) {
+  folder_.write("in", "a\n");
+  folder_.write("out", "earlier results\n");
+  folder_.write("bad", "earlier errors\n");
+  folder_.write("precious", "one\ntwo\n");
+  folder_.write("precious.replaced", "three\n");
+  const auto open = [&](const std::string& errors, bool restart) {
+    return RunFolder::open(
+        *env_, {{folder_ / "in"}, folder_ / "out", errors.empty() ? "" : folder_ / errors}, {},
+        restart);
+  };
+  for (const char* killed : {"", "bad", "fresh"}) {
+    ASSERT_TRUE(open(killed, true).has_value());
+    EXPECT_EQ(folder_.read("out"), "");
+    EXPECT_EQ(open("precious", false).error().code, Code::conflict);
+    EXPECT_EQ(folder_.read("out"), "earlier results\n") << killed;
+    EXPECT_EQ(folder_.read("bad"), "earlier errors\n") << killed;
+    EXPECT_EQ(folder_.read("precious"), "one\ntwo\n") << killed;
+    EXPECT_FALSE(env_->exists(folder_ / "fresh").value()) << killed;
+    EXPECT_FALSE(env_->exists(folder_ / "bad.replaced").value()) << killed;
+  }
+  // It may be killed while it removes the earlier run, too.
+  ASSERT_TRUE(open("bad", true).has_value());
+  ASSERT_TRUE(env_->rename(folder_ / "out.millrace/replaced", folder_ / "out.millrace/dropped"));
+  static_cast<void>(open("precious", false));
+  EXPECT_FALSE(env_->exists(folder_ / "bad.replaced").value());
+  EXPECT_EQ(folder_.read("precious.replaced"), "three\n");
+}
+
 }  // namespace
 }  // namespace millrace::client
