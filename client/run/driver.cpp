@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "client/lines/parse_line.hpp"
+#include "client/lines/twin_place.hpp"
 #include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
 #include "client/run/engine_watch.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/codec.hpp"
-#include "schemas/openai/notes.hpp"
 #include "schemas/openai/result_parts.hpp"
 
 namespace millrace::client {
@@ -215,11 +215,7 @@ Status Driver::take_entry(const Entry& entry) {
     summary_.progress.cached_tokens += result.result->usage.cached_tokens;
     summary_.progress.completion_tokens += result.result->usage.completion_tokens;
   }
-  if (const auto twin = result.metadata.find(std::string(openai::duplicate_key));
-      folder_.input().several() && twin != result.metadata.end()) {
-    const InputPlace first = folder_.input().place(std::stoull(twin->second));
-    twin->second = std::to_string(first.line) + " of " + first.file;
-  }
+  place_twin(result, folder_.input());
   note_warnings(id->number, result);
   const Error unsaid{Code::engine_failed,
                      std::string("the job is ") + std::string(wire_name(result.state)), ""};

@@ -44,6 +44,16 @@ def test_several_inputs_are_one_and_errors_name_the_file(run):
     assert [(x["file"], x["line"]) for x in summary["errors"]] == [(str(b), 2)]
 
 
+def test_a_line_may_bring_a_note_of_its_own(run):
+    a, b = run.folder / "a.jsonl", run.folder / "b.jsonl"
+    a.write_text(JOBS[0] + "\n")
+    b.write_text(json.dumps({"custom_id": "x", "prompt": "p", "metadata": {
+        "millrace.duplicate_of_line": "no number"}}) + "\n")
+    done = go(run, "--input", str(a), str(b), "--output", str(run.output))
+    assert done.returncode == 0, done.stderr
+    assert len(records(run.output.read_text())) == 2
+
+
 def test_standard_input_is_kept_so_that_the_same_command_goes_on(run):
     words = ["--input", "-", "--output", str(run.output)]
     slow = {"STUB_DELAY_MS": "300", "STUB_ROWS": "1"}

@@ -5,6 +5,8 @@
 #include <span>
 
 #include "client/lines/line_reader.hpp"
+#include "client/lines/twin_place.hpp"
+#include "schemas/openai/notes.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 
 namespace millrace::client {
@@ -74,6 +76,26 @@ TEST_F(InputFilesTest, AFileThatGrowsOrShrinksMovesNoOther) {
   EXPECT_EQ(whole(*files, 64), "1\n2\n3\n4");
   folder_.write("a", "1");
   EXPECT_EQ(whole(*files, 64), "1\n\n\n3\n4");
+}
+
+TEST_F(InputFilesTest, TheLineThatHadACustomIdFirstIsNamedWithItsFile) {
+  const auto note = [](const InputFiles& files, const std::string& text) {
+    JobResult result;
+    result.metadata[std::string(openai::duplicate_key)] = text;
+    place_twin(result, files);
+    return result.metadata[std::string(openai::duplicate_key)];
+  };
+  const auto files = open({"1\n2", "1\n2\n"});
+  EXPECT_EQ(note(*files, "1"), "1 of a");
+  EXPECT_EQ(note(*files, "4"), "2 of b");
+  EXPECT_EQ(note(*open({"1\n2\n"}), "2"), "2");
+  // A line may bring such a note of its own.
+  for (const char* text : {"", "x", "0", "-1", "2x", "99999999999999999999"}) {
+    EXPECT_EQ(note(*files, text), text);
+  }
+  JobResult without;
+  place_twin(without, *files);
+  EXPECT_TRUE(without.metadata.empty());
 }
 
 }  // namespace
