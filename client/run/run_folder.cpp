@@ -151,13 +151,18 @@ Status RunFolder::recover() {
 Status RunFolder::replace(const RunPaths& paths,
                           const std::map<std::string, std::string>& settings) {
   std::error_code error;
-  const fs::file_status before = fs::status(paths.output, error);
+  std::map<std::string, fs::file_status> before;
+  for (const std::string& file : outputs_of(paths)) {
+    before.emplace(file, fs::status(file, error));
+  }
   Status begun = replaced_.set_aside();
   if (begun) {
     begun = begin(paths, settings);
   }
-  if (begun && fs::is_regular_file(before)) {
-    fs::permissions(paths.output, before.permissions(), error);  // keeps who may read the output
+  for (const auto& [file, status] : before) {
+    if (begun && fs::is_regular_file(status)) {
+      fs::permissions(file, status.permissions(), error);  // keeps who may read it
+    }
   }
   if (begun) {
     begun = open_output(paths);
@@ -229,7 +234,8 @@ Status RunFolder::begin(const RunPaths& paths, const std::map<std::string, std::
                   file + " exists and is not the " + (is_output ? "output" : "file of errors") +
                       " of a run that could go on",
                   std::string("name another ") + (is_output ? "--output" : "--errors") +
-                      ", or overwrite it with --restart");
+                      (paths.print ? ", or remove it: a run that prints its results begins anew"
+                                   : ", or overwrite it with --restart"));
     }
   }
   // A ledger without a manifest is left from a start that was interrupted, and holds no jobs yet.

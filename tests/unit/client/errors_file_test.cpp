@@ -128,5 +128,34 @@ TEST_F(ErrorsFileTest, AKilledRestartIsUndoneWithTheFilesThatItNamed) {
   EXPECT_EQ(folder_.read("precious.replaced"), "three\n");
 }
 
+TEST_F(ErrorsFileTest, ARestartKeepsWhoMayReadTheFiles) {
+  namespace fs = std::filesystem;
+  const auto mine = fs::perms::owner_read | fs::perms::owner_write;
+  folder_.write("in", "a\n");
+  for (const char* file : {"out", "bad"}) {
+    fs::permissions(folder_.write(file, "earlier\n"), mine);
+  }
+  ASSERT_TRUE(RunFolder::open(*env_, {{folder_ / "in"}, folder_ / "out", folder_ / "bad"}, {}, true)
+                  .has_value());
+  for (const char* file : {"out", "bad"}) {
+    EXPECT_EQ(folder_.read(file), "");
+    EXPECT_EQ(fs::status(folder_ / file).permissions(), mine) << file;
+  }
+}
+
+// --restart is refused where the results are printed, so no hint may name it.
+TEST_F(ErrorsFileTest, APrintedRunSaysHowToWriteItsErrorsAgain) {
+  folder_.write("in", "a\n");
+  folder_.write("bad", "earlier errors\n");
+  RunPaths paths{{folder_ / "in"}, folder_ / "out", folder_ / "bad"};
+  paths.print = [](std::string_view) { return Status(); };
+  const auto refused = RunFolder::open(*env_, paths, {}, false);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::conflict);
+  EXPECT_EQ(refused.error().hint.find("--restart"), std::string::npos) << refused.error().hint;
+  EXPECT_NE(refused.error().hint.find("remove it"), std::string::npos) << refused.error().hint;
+  EXPECT_EQ(folder_.read("bad"), "earlier errors\n");
+}
+
 }  // namespace
 }  // namespace millrace::client
