@@ -57,7 +57,7 @@ Result<InputSummary> write_line_index(Env& env, File& input, const std::string& 
   return summary;
 }
 
-Status check_line_index(Env& env, File& input, const std::string& path,
+Status check_line_index(Env& env, InputFiles& input, const std::string& path,
                         const InputSummary& expected) {
   MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::read));
   MILLRACE_ASSIGN(const std::uint64_t size, file->size());
@@ -65,7 +65,7 @@ Status check_line_index(Env& env, File& input, const std::string& path,
     return fail(Code::ledger_corrupt, path + " does not have the length that the manifest says",
                 "start over with --restart");
   }
-  LineIndexReader index(std::move(file));
+  LineIndexReader index(std::move(file), input);
   LineReader reader(input);
   InputLine line;
   while (true) {
@@ -97,26 +97,26 @@ Result<bool> LineIndexReader::next(std::uint64_t& number, std::uint64_t& hash) {
   return true;
 }
 
+std::string LineIndexReader::place_text(std::uint64_t number) const {
+  return input_->place_text(number) + (input_->several() ? "" : " of the input");
+}
+
 Status LineIndexReader::expect(const InputLine& line) {
   std::uint64_t number = 0;
   std::uint64_t hash = 0;
   MILLRACE_ASSIGN(const bool more, next(number, hash));
   if (!more) {
-    return fail(
-        Code::input_changed,
-        "line " + std::to_string(line.number) + " of the input was added since the run began",
-        changed_hint);
+    return fail(Code::input_changed, place_text(line.number) + " was added since the run began",
+                changed_hint);
   }
   if (number != line.number) {
     const std::uint64_t first = number < line.number ? number : line.number;
     return fail(Code::input_changed,
-                "line " + std::to_string(first) +
-                    " of the input was added, removed or emptied since the run began",
+                place_text(first) + " was added, removed or emptied since the run began",
                 changed_hint);
   }
   if (hash != line.hash) {
-    return fail(Code::input_changed,
-                "line " + std::to_string(number) + " of the input has changed since the run began",
+    return fail(Code::input_changed, place_text(number) + " has changed since the run began",
                 changed_hint);
   }
   return {};
@@ -127,10 +127,10 @@ Status LineIndexReader::expect_end() {
   std::uint64_t hash = 0;
   MILLRACE_ASSIGN(const bool more, next(number, hash));
   if (more) {
-    return fail(Code::input_changed,
-                "the input ends before line " + std::to_string(number) +
-                    ", which it had when the run began",
-                changed_hint);
+    return fail(
+        Code::input_changed,
+        "the input ends before " + input_->place_text(number) + ", which it had when the run began",
+        changed_hint);
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "client/lines/input_files.hpp"
 #include "client/lines/line_reader.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/hash.hpp"
@@ -24,14 +25,17 @@ struct InputSummary {
 Result<InputSummary> write_line_index(Env& env, File& input, const std::string& path);
 
 // Reads the whole input once and compares it with an index. Errors: input_changed with the first
-// line that differs; ledger_corrupt if the index is not as long as the summary says.
-Status check_line_index(Env& env, File& input, const std::string& path,
+// line that differs, of several inputs with its file; ledger_corrupt if the index is not as long as
+// the summary says.
+Status check_line_index(Env& env, InputFiles& input, const std::string& path,
                         const InputSummary& expected);
 
 // Walks an index in step with the input, while the lines are submitted.
 class LineIndexReader {
  public:
-  explicit LineIndexReader(std::unique_ptr<File> file) : file_(std::move(file)) {}
+  // `input` is used for the places of lines, and must outlive the reader.
+  LineIndexReader(std::unique_ptr<File> file, const InputFiles& input)
+      : file_(std::move(file)), input_(&input) {}
   // Checks that `line` is the next line of the index. Errors: input_changed, io_error.
   Status expect(const InputLine& line);
   // Checks that the index holds no more lines. Errors: input_changed, io_error.
@@ -39,8 +43,10 @@ class LineIndexReader {
 
  private:
   Result<bool> next(std::uint64_t& number, std::uint64_t& hash);
+  std::string place_text(std::uint64_t number) const;
 
   std::unique_ptr<File> file_;
+  const InputFiles* input_;
   std::uint64_t offset_ = 0;
   std::string buffer_;
   std::size_t begin_ = 0;

@@ -262,7 +262,7 @@ Status RunFolder::go_on(const RunPaths&, const std::map<std::string, std::string
 
 Result<LineIndexReader> RunFolder::index() const {
   MILLRACE_ASSIGN(auto file, env_->open(path(index_name), OpenMode::read));
-  return LineIndexReader(std::move(file));
+  return LineIndexReader(std::move(file), *input_);
 }
 
 Status RunFolder::meet_engine(const std::string& fingerprint, const EffectiveKv& kv) {

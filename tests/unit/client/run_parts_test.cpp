@@ -1,4 +1,4 @@
-// Tests the files from which a run goes on: index, manifest, checkpoint, output file, line ids.
+// Tests the files from which a run goes on: manifest, checkpoint, output file, line ids.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,7 +6,6 @@
 #include "client/run/backend.hpp"
 #include "client/run/checkpoint.hpp"
 #include "client/run/line_id.hpp"
-#include "client/run/line_index.hpp"
 #include "client/run/manifest.hpp"
 #include "client/run/output_file.hpp"
 #include "client/run/run_folder.hpp"
@@ -23,14 +22,6 @@ constexpr std::uint64_t everything = ~0ull;  // bytes of the output that are kno
 
 class RunParts : public ::testing::Test {
  protected:
-  std::unique_ptr<File> input(const std::string& content) {
-    return *env_->open(folder_.write("in", content), OpenMode::read);
-  }
-  Code check(const std::string& content, const InputSummary& summary) {
-    const Status status = check_line_index(*env_, *input(content), folder_ / "lines", summary);
-    EXPECT_FALSE(status.has_value());
-    return status ? Code::internal : status.error().code;
-  }
   TemporaryFolder folder_;
   std::unique_ptr<Env> env_ = posix_env();
 };
@@ -46,26 +37,6 @@ TEST_F(RunParts, LineIdsAreParsedBack) {
         "17-0000000000c0ffee.0", "17-0000000000c0ffee.x", "17-0000000000c0ffee.1.1"}) {
     EXPECT_EQ(parse_line_id(bad), std::nullopt) << bad;
   }
-}
-
-TEST_F(RunParts, IndexTellsWhichLineChanged) {
-  const std::string before = "a\n\nb\nc\n";
-  const auto summary = write_line_index(*env_, *input(before), folder_ / "lines");
-  ASSERT_TRUE(summary.has_value());
-  EXPECT_EQ(summary->lines, 3U);
-  EXPECT_EQ(summary->last_number, 4U);
-  EXPECT_TRUE(check_line_index(*env_, *input(before), folder_ / "lines", *summary));
-  EXPECT_TRUE(check_line_index(*env_, *input("a\n\nb\nc"), folder_ / "lines", *summary));
-  for (const char* changed : {"a\n\nX\nc\n", "a\n\nb\n", "a\n\nb\nc\nd\n", "a\nb\nc\n", ""}) {
-    EXPECT_EQ(check(changed, *summary), Code::input_changed) << changed;
-  }
-}
-
-TEST_F(RunParts, ADamagedIndexIsNotReportedAsAChangedInput) {
-  const auto summary = write_line_index(*env_, *input("a\nb\n"), folder_ / "lines");
-  ASSERT_TRUE(summary.has_value());
-  folder_.write("lines", "short");
-  EXPECT_EQ(check("a\nb\n", *summary), Code::ledger_corrupt);
 }
 
 TEST_F(RunParts, ManifestIsReadBackAndNamesWhatDiffers) {
