@@ -9,7 +9,6 @@
 
 #include "client/commands/command.hpp"
 #include "client/commands/model_tokens.hpp"
-#include "client/commands/number_ranges.hpp"
 #include "client/commands/room_watch.hpp"
 #include "client/commands/run_console.hpp"
 #include "client/commands/submit_files.hpp"
@@ -76,16 +75,13 @@ class SubmitRun final : public JobSource {
   std::unique_ptr<Session> session_;
   std::optional<ResultWait> wait_;          // with --wait
   std::optional<SubmitProgress> progress_;  // likewise
+  std::vector<LostResult> failed_before_;   // without --wait: jobs that ended badly earlier
   SubmitTally tally_;
   std::set<std::string> warnings_told_, waits_told_;  // notices that were printed, each once
 };
 
 Status SubmitRun::prepare() {
-  if (!flags_.output.empty() && !flags_.wait) {
-    return fail(Code::usage, "--output needs --wait: without it, submit waits for no results",
-                "add --wait, or read the results later with millrace results");
-  }
-  MILLRACE_TRY(check_submit_paths({flags_.inputs, flags_.output, flags_.errors}));
+  MILLRACE_TRY(check_submit_paths({flags_.inputs, flags_.output, flags_.errors, flags_.wait}));
   SubmitLineOptions lines{.stream = flags_.stream,
                           .batch = flags_.batch,
                           .strict = flags_.strict,
@@ -119,6 +115,8 @@ Status SubmitRun::run() {
                           : loop.run({&submitter, &room, &closer}, [&] { return closer.done(); });
   tally_.closed = closer.closed();
   MILLRACE_TRY(done);
+  // Without --wait no result comes, and the file may be all that tells of these failures.
+  MILLRACE_TRY(errors_.write_earlier(failed_before_, [](bool) {}));
   return errors_.finish(*env_);
 }
 
@@ -192,19 +190,8 @@ Status SubmitRun::finish_output() {
   MILLRACE_ASSIGN(auto lost, output_.write_earlier(wait_->lost(), count));
   MILLRACE_ASSIGN(lost, errors_.write_earlier(lost, count));
   MILLRACE_TRY(output_.finish(*env_));
-  if (lost.empty()) {
-    return {};
-  }
-  std::vector<std::uint64_t> lines;
-  for (const LostResult& one : lost) {
-    lines.push_back(one.tag);
-  }
-  return fail(Code::trimmed,
-              "stream " + flags_.stream + " no longer holds the results of " +
-                  std::to_string(lost.size()) + " of the lines of " + input_->files().path() +
-                  ": " + number_ranges(std::move(lines)),
-              "the other results were written; to compute these again, submit the lines with "
-              "another --batch");
+  return lost.empty() ? Status()
+                      : Status(fail(results_gone(lost, flags_.stream, input_->files().path())));
 }
 
 Result<bool> SubmitRun::feed(Submitter& submitter) {
@@ -296,8 +283,12 @@ Status SubmitRun::on_answer(const Submission& submission) {
   ++tally_.submitted;
   tally_.known += answer.known ? 1 : 0;
   tally_.cancelled += !flags_.wait && answer.known && answer.state == JobState::cancelled ? 1 : 0;
-  if (progress_ && answer.known && answer.state && is_end(*answer.state)) {
+  const bool ended = answer.known && answer.state && is_end(*answer.state);
+  if (progress_ && ended) {
     progress_->known_end();
+  }
+  if (!flags_.wait && !flags_.errors.empty() && ended && answer.state != JobState::completed) {
+    failed_before_.push_back({submission.tag, answer.job});
   }
   note_waiting(answer);
   return {};

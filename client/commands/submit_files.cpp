@@ -12,6 +12,7 @@
 
 #include "client/commands/command.hpp"
 #include "client/commands/input_paths.hpp"
+#include "client/commands/number_ranges.hpp"
 #include "client/run/line_id.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/json_writer.hpp"
@@ -69,6 +70,10 @@ Result<std::string> batch_of(File& file, const std::string& path) {
 }  // namespace
 
 Status check_submit_paths(const SubmitPaths& paths) {
+  if (!paths.output.empty() && !paths.waits) {
+    return fail(Code::usage, "--output needs --wait: without it, submit waits for no results",
+                "add --wait, or read the results later with millrace results");
+  }
   MILLRACE_TRY(check_inputs(paths.inputs));
   MILLRACE_TRY(paths.output.empty() ? Status()
                                     : check_results_file(paths.output, "--output", paths.inputs));
@@ -85,6 +90,19 @@ Status check_submit_paths(const SubmitPaths& paths) {
   return same ? Status(fail(Code::usage, "--errors and --output are the same file, " + paths.output,
                             "name another file for --errors, or leave it out"))
               : Status();
+}
+
+Error results_gone(const std::vector<LostResult>& lost, const std::string& stream,
+                   const std::string& input) {
+  std::vector<std::uint64_t> lines;
+  for (const LostResult& one : lost) {
+    lines.push_back(one.tag);
+  }
+  return {Code::trimmed,
+          "stream " + stream + " no longer holds the results of " + std::to_string(lost.size()) +
+              " of the lines of " + input + ": " + number_ranges(std::move(lines)),
+          "the other results were written; to compute these again, submit the lines with "
+          "another --batch"};
 }
 
 Result<std::unique_ptr<SubmitInput>> SubmitInput::open(Env& env,

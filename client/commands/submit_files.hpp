@@ -25,10 +25,15 @@ struct SubmitPaths {
   std::vector<std::string> inputs;  // "-" is standard input
   std::string output;               // empty: standard output
   std::string errors;               // of failed lines; empty: none
+  bool waits = false;               // for results, which an output needs
 };
 
 // Checks that each input is a file or standard input, and that the outputs may be written.
 Status check_submit_paths(const SubmitPaths& paths);
+
+// The error for results that a stream no longer holds: trimmed, with their lines.
+Error results_gone(const std::vector<LostResult>& lost, const std::string& stream,
+                   const std::string& input);
 
 struct SubmitLineOptions {
   std::string stream, batch;  // batch empty: named after the file and its content

@@ -46,6 +46,19 @@ def test_errors_name_the_file_and_may_go_to_a_file_of_their_own(broker, tmp_path
     assert same.returncode == 2 and "same file" in same.stderr
 
 
+def test_failures_of_an_earlier_call_stay_where_no_result_is_waited_for(broker, tmp_path):
+    broker.engine(STUB_FAIL_ON="prompt 3")
+    jobs, errors = tmp_path / "jobs.jsonl", tmp_path / "errors.jsonl"
+    jobs.write_text(TEXT + "bad\n")
+    words = ["submit", str(jobs), "--errors", str(errors)]
+    broker.millrace(*words, "--wait", expect=1)
+    written = sorted(errors.read_text().splitlines())
+    assert sorted(json.loads(x)["custom_id"] or "" for x in written) == ["", "j3"]
+    broker.millrace(*words, expect=1)
+    assert sorted(errors.read_text().splitlines()) == written
+    assert not (tmp_path / "errors.jsonl.new").exists()
+
+
 def on_terminal(command, columns, **env):
     """Returns what the command writes to its standard error, which is a terminal."""
     master, slave = pty.openpty()
