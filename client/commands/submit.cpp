@@ -190,6 +190,7 @@ Status SubmitRun::finish_output() {
   MILLRACE_ASSIGN(auto lost, output_.write_earlier(wait_->lost(), count));
   MILLRACE_ASSIGN(lost, errors_.write_earlier(lost, count));
   MILLRACE_TRY(output_.finish(*env_));
+  MILLRACE_TRY(errors_.finish(*env_));
   return lost.empty() ? Status()
                       : Status(fail(results_gone(lost, flags_.stream, input_->files().path())));
 }

@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 from patience import PATIENCE_S
-from programs import wait_until
+from programs import completion, wait_until
 from test_broker_commands import counts, lines, write_jobs
 
 
@@ -44,6 +44,24 @@ def test_results_that_are_gone_are_named_and_an_earlier_output_keeps_them(broker
     assert "12 completed, 0 failed" in kept.stderr
     assert sorted(x["id"] for x in lines(output.read_text())) == sorted(x["id"] for x in written)
     assert sorted(x.name for x in broker.folder.glob("results.jsonl*")) == ["results.jsonl"]
+
+
+def test_failures_are_kept_where_other_results_are_gone(broker):
+    broker.engine(STUB_FAIL_ON="fails")
+    other, jobs = broker.folder / "other.jsonl", broker.folder / "jobs.jsonl"
+    errors = broker.folder / "errors.jsonl"
+    other.write_text(completion("other", "fails") + "\n")
+    broker.millrace("submit", str(other), "--wait", "--errors", str(errors), expect=1)
+    good = "".join(completion(f"j{i}", f"p {i}") + "\n" for i in range(3))
+    for text in (good, good + completion("bad", "fails") + "\n"):  # so that it is the last entry
+        jobs.write_text(text)
+        waited = broker.millrace("submit", str(jobs), "--batch", "b", "--wait")
+        assert waited.returncode in (0, 1), waited.stderr
+    trim_to_begin_at(broker, 5)
+    gone = broker.millrace("submit", str(jobs), "--batch", "b", "--wait", "--errors", str(errors),
+                           expect=3)
+    assert "trimmed: stream results no longer holds the results of 3 of" in gone.stderr
+    assert [x["custom_id"] for x in lines(errors.read_text())] == ["bad"]
 
 
 def test_an_interrupted_submit_leaves_the_earlier_output_alone(broker):
