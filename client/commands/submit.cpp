@@ -16,6 +16,7 @@
 #include "client/commands/submit_summary.hpp"
 #include "client/commands/times.hpp"
 #include "client/lines/result_line.hpp"
+#include "client/lines/twin_place.hpp"
 #include "client/link/batch_closer.hpp"
 #include "client/link/result_wait.hpp"
 
@@ -301,6 +302,7 @@ Status SubmitRun::take(std::uint64_t line, JobResult result) {
   tally_.cancelled += result.state == JobState::cancelled ? 1 : 0;
   tally_.expired += result.state == JobState::expired ? 1 : 0;
   progress_->ended(result);
+  place_twin(result, input_->files());
   const InputPlace place = input_->files().place(line);
   if (result.error && input_->files().several()) {
     result.error->message = place.file + ": " + result.error->message;

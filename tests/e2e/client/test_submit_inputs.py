@@ -59,6 +59,16 @@ def test_failures_of_an_earlier_call_stay_where_no_result_is_waited_for(broker, 
     assert not (tmp_path / "errors.jsonl.new").exists()
 
 
+def test_a_repeated_custom_id_is_named_with_its_file(broker, tmp_path):
+    broker.engine()
+    a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    a.write_text(JOBS[0] + "\n" + JOBS[1] + "\n")
+    b.write_text(JOBS[2] + "\n" + completion("j3", "again") + "\n")
+    results = records(broker.millrace("submit", str(a), str(b), "--wait", expect=0).stdout)
+    warnings = [x["response"]["body"]["millrace"]["warnings"] for x in results]
+    assert sum(warnings, []) == [f"line 1 of {b} has the same custom_id"]
+
+
 def on_terminal(command, columns, **env):
     """Returns what the command writes to its standard error, which is a terminal."""
     master, slave = pty.openpty()
