@@ -33,9 +33,9 @@ std::unexpected<Error> failure(std::string_view what, int error) {
     case EADDRINUSE:
       return fail(Code::io_error, message,
                   "another process listens there: stop it, or choose another endpoint");
-    case EADDRNOTAVAIL:
+    case EADDRNOTAVAIL:  // or not yet: the network of a machine that starts comes late
     case ENODEV:
-      return fail(Code::usage, message, "give an address of this machine");
+      return fail(Code::io_error, message, "give an address of this machine that is up");
     default:
       return fail(Code::io_error, message);
   }

@@ -24,7 +24,8 @@ def test_a_unit_is_understood_by_systemd(unit, tmp_path):
     """In a folder that stands for the system's root, with the installed programs."""
     install(tmp_path / "usr")
     shutil.copy("/bin/sh", tmp_path / "usr/bin")
-    for target in ("multi-user", "sysinit", "basic", "shutdown", "network"):
+    for target in ("multi-user", "sysinit", "basic", "shutdown", "network",
+                   "network-online"):
         (tmp_path / f"usr/lib/systemd/system/{target}.target").write_text("[Unit]\n")
     for slice_ in ("system", "-"):
         (tmp_path / f"usr/lib/systemd/system/{slice_}.slice").write_text("[Unit]\n")
@@ -32,6 +33,13 @@ def test_a_unit_is_understood_by_systemd(unit, tmp_path):
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", f"--root={tmp_path}", named],
                           text=True, capture_output=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_broker_waits_for_addresses_that_come_up_late():
+    lines = (UNITS / "millrace-broker.service").read_text().splitlines()
+    for line in ("Wants=network-online.target", "After=network-online.target",
+                 "StartLimitIntervalSec=0", "Restart=on-failure", "RestartPreventExitStatus=2"):
+        assert line in lines, line
 
 
 def test_a_broken_unit_would_be_seen(tmp_path):

@@ -187,6 +187,8 @@ TEST(Net, UnusableEndpointsAreRefused) {
   Socket router = open(context, Kind::router);
   EXPECT_EQ(router.bind("nonsense").error().code, Code::usage);
   EXPECT_EQ(router.bind("carrier://pigeon").error().code, Code::usage);
+  // Of no machine (RFC 5737). The address may come up later, so this is no wrong use.
+  EXPECT_EQ(router.bind("tcp://192.0.2.1:5570").error().code, Code::io_error);
   const std::string endpoint = bind_any(router);
   Socket second = open(context, Kind::router);
   EXPECT_EQ(second.bind(endpoint).error().code, Code::io_error);
