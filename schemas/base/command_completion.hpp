@@ -1,7 +1,6 @@
 #pragma once
 // Scripts that make a shell complete a program's commands, options and files, made from the texts
-// of
-// --help. Thread safety: pure functions.
+// of --help. Thread safety: pure functions.
 #include <cstdint>
 #include <string>
 #include <string_view>
