@@ -208,7 +208,8 @@ void add_keys_command(CLI::App& app, Invocation& invocation) {
       "  export OPENAI_API_KEY=$(millrace keys token producer.key)\n"
       "  millrace keys revoke producer --keys /etc/millrace/keys\n\n"
       "`millrace keys new --help` says what the roles are. The tenant of an engine may be *: every "
-      "tenant.");
+      "tenant. A service of systemd can read what root makes only after `chown -R millrace: "
+      "/etc/millrace/keys`.");
   command->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, Action action) {

@@ -1,6 +1,8 @@
 """What somebody who runs a broker meets first: wrong places, hostile names, a disk that is full."""
 import json
 import os
+import pathlib
+import re
 import subprocess
 import threading
 import time
@@ -15,6 +17,7 @@ from wire import PROGRAM, Broker, Peer, job
 
 MILLRACE = PROGRAM.parent / "millrace"
 NOBODY = 65_534
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def call(*words, **settings):
@@ -47,6 +50,42 @@ def test_a_client_refuses_such_a_port_too():
     assert done.returncode == 2 and "1 to 65535" in done.stderr
 
 
+def test_an_address_that_is_not_up_is_no_wrong_use(tmp_path, keys):
+    """Its unit starts a broker again unless it was used wrongly, and the network comes up late."""
+    done = call(PROGRAM, "--ledger", "memory:", "--keys", keys.folder, "--listen",
+                "tcp://192.0.2.1:5570", "--listen-engines", "tcp://127.0.0.1:*",
+                "--listen-doorbell", "")  # of no machine (RFC 5737)
+    assert done.returncode == 3, done.stderr
+    assert "tcp://192.0.2.1:5570: Cannot assign requested address" in done.stderr
+
+
+def open_to_others(folder):
+    for parent in folder.parents:  # pytest's folders, which are closed to others
+        if parent.name.startswith(("pytest-", "popen-")) and parent.stat().st_uid == 0:
+            parent.chmod(0o755)
+    folder.chmod(0o755)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes files for another user")
+def test_a_service_can_read_the_keys_after_what_its_settings_say(tmp_path):
+    settings = (ROOT / "ops/systemd/broker.toml").read_text(encoding="utf-8")
+    keys, user = tmp_path / "keys", {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    commands = re.findall(r"`([^`]* /etc/millrace/keys)`", settings)
+    assert len(commands) == 2
+    open_to_others(tmp_path)
+    start = [PROGRAM, "--ledger", "memory:", "--keys", keys, "--listen", "tcp://127.0.0.1:*",
+             "--listen-engines", "tcp://127.0.0.1:*", "--listen-doorbell", ""]
+    for command in commands:
+        words = command.replace("/etc/millrace/keys", str(keys)).replace("millrace:", "nobody:")
+        before = call(*start, **user)
+        assert before.returncode != 0 and str(keys) in before.stderr
+        subprocess.run(words.replace("millrace keys", f"{MILLRACE} keys").split(), check=True)
+    broker = subprocess.Popen(start, stdout=subprocess.PIPE, text=True, **user)
+    assert "ready\n" in broker.stdout
+    broker.terminate()
+    assert broker.wait(PATIENCE_S) == 0
+
+
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_a_ledger_that_cannot_be_written_is_named_with_what_to_do(tmp_path, what):
     folder = tmp_path / "ledger"
@@ -58,10 +97,7 @@ def test_a_ledger_that_cannot_be_written_is_named_with_what_to_do(tmp_path, what
     if os.getuid() == 0:  # modes do not bind root
         for path in (folder, *folder.iterdir()):
             os.chown(path, NOBODY, NOBODY)
-        for parent in tmp_path.parents:  # pytest's folders, which are closed to others
-            if parent.name.startswith(("pytest-", "popen-")) and parent.stat().st_uid == 0:
-                parent.chmod(0o755)
-        tmp_path.chmod(0o755)
+        open_to_others(tmp_path)
         user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
     done = call(PROGRAM, "--ledger", folder, "--listen", "tcp://127.0.0.1:*", "--listen-engines",
                 "tcp://127.0.0.1:*", "--listen-doorbell", "", **user)
