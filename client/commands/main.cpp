@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,20 @@ constexpr const char* footer =
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
                      [](const char* word) { return std::string_view(word) == "--json"; });
+}
+
+// What a buffer still holds may not fit, and no write before that was looked at everywhere.
+int finish(int code, bool json) {
+  using namespace millrace;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || (code != client::exit_all_done && code != client::exit_some_failed)) {
+    return code;
+  }
+  return client::report_error({Code::io_error,
+                               "cannot write to standard output",
+                               "check the file or the pipe that it is redirected to",
+                               {}},
+                              json);
 }
 
 }  // namespace
@@ -84,7 +99,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
-      return app.exit(error);  // help and version
+      return finish(app.exit(error), wants_json(argc, argv));  // help and version
     }
     return client::report_error(usage_error(app, error), wants_json(argc, argv));
   }
@@ -94,5 +109,5 @@ int main(int argc, char** argv) {
   }
   log.level = *wanted;
   set_up_logging(log);
-  return invocation.action();
+  return finish(invocation.action(), invocation.json);
 }
