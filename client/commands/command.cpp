@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "client/commands/last_act.hpp"
 #include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
@@ -19,9 +20,14 @@ std::atomic<int> interrupts = 0;
 static_assert(std::atomic<int>::is_always_lock_free);  // so that a signal handler may use it
 std::array<char, 512> said_at_once;  // printed at the second signal; filled before the first
 std::size_t said_at_once_bytes = 0;
+std::atomic<void (*)()> last_act = nullptr;
+static_assert(std::atomic<void (*)()>::is_always_lock_free);
 
 extern "C" void on_interrupt(int) {
   if (interrupts.fetch_add(1) > 0) {
+    if (void (*const act)() = last_act) {
+      act();
+    }
     static_cast<void>(!::write(STDERR_FILENO, said_at_once.data(), said_at_once_bytes));
     ::_exit(exit_interrupted);
   }
@@ -175,6 +181,10 @@ void remember_interrupts(const std::string& how, bool json) {
       ::sigaction(signal, &action, nullptr);
     }
   }
+}
+
+void set_last_act(void (*act)()) {
+  last_act = act;
 }
 
 bool interrupted() {

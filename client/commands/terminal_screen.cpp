@@ -2,9 +2,13 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string_view>
+
+#include "client/commands/last_act.hpp"
 
 namespace millrace::client {
 namespace {
@@ -13,14 +17,26 @@ constexpr std::string_view enter = "\x1b[?1049h\x1b[?25l";  // alternate screen,
 constexpr std::string_view leave = "\x1b[?25h\x1b[?1049l";
 constexpr std::size_t usual_columns = 80, usual_rows = 24;
 
-void write_all(std::string_view text) {
+termios before;  // of the one screen; a signal handler cannot reach an object
+
+bool write_all(std::string_view text) {
   while (!text.empty()) {
     const ::ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
     if (written < 0) {
-      return;  // the next frame tries again
+      return false;
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return true;
+}
+
+// Also called by a signal handler: uses only what one may.
+void give_back() {
+  static_cast<void>(write_all(leave));
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
 winsize window() {
@@ -32,16 +48,19 @@ winsize window() {
 }  // namespace
 
 TerminalScreen::TerminalScreen() {
-  ::tcgetattr(STDIN_FILENO, &before_);
-  termios keys = before_;
+  ::tcgetattr(STDIN_FILENO, &before);
+  set_last_act(&give_back);
+  termios keys = before;
   keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  // These keys would end or stop the program without giving the terminal back.
+  keys.c_cc[VQUIT] = keys.c_cc[VSUSP] = _POSIX_VDISABLE;
   ::tcsetattr(STDIN_FILENO, TCSANOW, &keys);
-  write_all(enter);
+  static_cast<void>(write_all(enter));
 }
 
 TerminalScreen::~TerminalScreen() {
-  write_all(leave);
-  ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  give_back();
+  set_last_act(nullptr);
 }
 
 std::size_t TerminalScreen::columns() const {
@@ -70,8 +89,7 @@ void TerminalScreen::draw(const std::vector<std::string>& lines) {
   }
   frame += "\x1b[J";
   if (frame != shown_) {
-    write_all(frame);
-    shown_ = std::move(frame);
+    shown_ = write_all(frame) ? std::move(frame) : "";  // so that the next call tries again
   }
 }
 

@@ -1,10 +1,9 @@
 #pragma once
 // The whole terminal for a display that is drawn again and again: its alternate screen, so that
-// what was there before comes back, and keys as they are pressed. A frame is written in one piece
+// what was there before comes back, and keys as they are pressed. Ctrl-C interrupts; the keys that
+// quit or suspend a program do nothing. A frame is written in one piece
 // and over the last one, so that nothing flickers.
 // Thread safety: one thread; at most one screen at a time.
-#include <termios.h>
-
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -25,7 +24,6 @@ class TerminalScreen {
   void draw(const std::vector<std::string>& lines);  // no more lines than there are rows
 
  private:
-  termios before_{};
   std::string shown_;
 };
 

@@ -22,7 +22,11 @@ class Terminal:
     def __init__(self, command, columns, rows=24):
         self.master, slave = pty.openpty()
         self.resize(columns, rows, slave)
-        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+        # Of a session of its own, so that keys such as Ctrl-C mean to it what they do to a shell's.
+        self.before = termios.tcgetattr(slave)
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(slave)
         self.shown = ""
 
@@ -113,6 +117,38 @@ def test_p_stops_the_display_and_lets_it_go_on(busy):
         assert max(map(len, frame)) <= 62 and frame[-1].startswith("q quit")
         screen.process.send_signal(signal.SIGINT)
         assert screen.process.wait(PATIENCE_S) == 130
+    finally:
+        screen.end()
+
+
+def test_keys_that_quit_or_suspend_leave_no_changed_terminal(busy):
+    screen = Terminal(busy.command("top"), 100)
+    try:
+        screen.wait_for(lambda x: "evening-" in text(x), "a frame")
+        keys = termios.tcgetattr(screen.master)[6]
+        assert keys[termios.VQUIT] == keys[termios.VSUSP] == b"\0"
+        assert keys[termios.VINTR] == b"\x03"
+        screen.press("\x1c\x1ap")  # Ctrl-\\, Ctrl-Z
+        screen.wait_for(lambda x: "display stopped" in x[0], "the key after them")
+        screen.press("\x03")
+        assert screen.process.wait(PATIENCE_S) == 130
+        screen.read()
+        assert termios.tcgetattr(screen.master) == screen.before
+        assert "interrupted" in screen.shown.split("\x1b[?1049l")[-1]
+    finally:
+        screen.end()
+
+
+def test_a_second_signal_gives_the_terminal_back(busy):
+    screen = Terminal(busy.command("top"), 100)
+    try:
+        screen.wait_for(lambda x: "evening-" in text(x), "a frame")
+        for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+            screen.process.send_signal(number)  # so that both are there before it goes on
+        assert screen.process.wait(PATIENCE_S) == 130
+        screen.read()
+        assert termios.tcgetattr(screen.master) == screen.before
+        assert "stopped at once" in screen.shown.split("\x1b[?1049l")[-1]
     finally:
         screen.end()
 
