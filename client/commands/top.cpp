@@ -74,6 +74,7 @@ class TopWatch final : public EventHandler {
   std::int64_t asked_us_ = std::numeric_limits<std::int64_t>::min() / 2;
   std::int64_t oldest_us_ = asked_us_;
   std::uint32_t pages_ = 0;
+  std::uint64_t batches_seen_ = 0;                                // in this round
   std::vector<BatchState> open_batches_;                          // of this round
   std::optional<std::pair<std::int64_t, std::uint64_t>> before_;  // time and ended jobs
 };
@@ -85,6 +86,7 @@ Status TopWatch::tick() {
   if (session_.ready() && status_ == 0 && batches_ == 0 && now - asked_us_ >= interval_us_) {
     asked_us_ = now;
     pages_ = 0;
+    batches_seen_ = 0;
     open_batches_.clear();
     status_ = session_.ask(StatusRequest{});
     batches_ = session_.ask(BatchesRequest{});
@@ -136,6 +138,7 @@ void TopWatch::take_status(StatusAnswer& status) {
 
 void TopWatch::take_batches(BatchesAnswer& answer) {
   const std::string last = answer.batches.empty() ? "" : answer.batches.back().batch;
+  batches_seen_ += answer.batches.size();
   for (BatchState& batch : answer.batches) {
     if (!batch.finished_us && batch.counts.queued + batch.counts.leased > 0) {
       open_batches_.push_back(std::move(batch));
@@ -143,7 +146,10 @@ void TopWatch::take_batches(BatchesAnswer& answer) {
   }
   if (answer.more && !last.empty() && ++pages_ < most_pages) {
     batches_ = session_.ask(BatchesRequest{.batch = {}, .after = last});
+    return;
   }
+  view_.batches_seen = batches_seen_;
+  view_.more_batches = answer.more;
 }
 
 void TopWatch::end_round() {
@@ -197,7 +203,7 @@ void print_json(const TopView& view) {
     write_fields(out, batch);
     out.end_object();
   }
-  out.end_array().end_object();
+  out.end_array().field("more_batches", view.more_batches).end_object();
   std::printf("%s\n", line.c_str());
 }
 

@@ -201,8 +201,20 @@ std::string bar(std::uint64_t part, std::uint64_t whole) {
   return "[" + std::string(full, '#') + std::string(bar_columns - full, '.') + "]";
 }
 
-void add_batches(const TopView& view, std::size_t columns, std::vector<std::string>& lines) {
-  if (view.batches.empty()) {
+// What the lines of batches leave out, where so many more are known; "" for nothing.
+std::string rest_text(const TopView& view, std::size_t hidden) {
+  std::string rest = hidden == 0 ? "" : "and " + grouped(hidden) + " more that have not finished";
+  if (view.more_batches) {
+    rest += (hidden == 0 ? "and perhaps more" : ", or even more") +
+            std::string(": the broker has over ") + grouped(view.batches_seen) + " batches";
+  }
+  return rest;
+}
+
+// Takes at most `room` lines.
+void add_batches(const TopView& view, std::size_t columns, std::size_t room,
+                 std::vector<std::string>& lines) {
+  if (view.batches.empty() && !view.more_batches) {
     return;
   }
   const Table table({{"BATCH", 12, 9, false, true},
@@ -213,7 +225,12 @@ void add_batches(const TopView& view, std::size_t columns, std::vector<std::stri
                      {"LEFT", 13, 6}},
                     columns);
   lines.push_back(table.header());
-  for (const BatchState& batch : view.batches) {
+  const std::size_t fit = room - std::min<std::size_t>(room, 1);  // below the header
+  const bool all = view.batches.size() <= fit && !view.more_batches;
+  const std::size_t shown =
+      std::min(view.batches.size(), all ? fit : fit - std::min<std::size_t>(fit, 1));
+  for (std::size_t i = 0; i < shown; ++i) {
+    const BatchState& batch = view.batches[i];
     const JobCounts& counts = batch.counts;
     const std::uint64_t open = counts.queued + counts.leased;
     const std::uint64_t ended =
@@ -225,8 +242,8 @@ void add_batches(const TopView& view, std::size_t columns, std::vector<std::stri
          batch.paused ? "paused"
                       : (batch.eta_s ? duration_text(static_cast<double>(*batch.eta_s)) : "")}));
   }
-  if (view.more_batches > 0) {
-    lines.push_back("and " + grouped(view.more_batches) + " more that have not finished");
+  if (const std::string rest = rest_text(view, view.batches.size() - shown); !rest.empty()) {
+    lines.push_back(rest);
   }
 }
 
@@ -238,7 +255,8 @@ std::vector<std::string> top_frame(const TopView& view, std::size_t columns, std
   lines.emplace_back();
   add_engines(view, columns, lines);
   lines.emplace_back();
-  add_batches(view, columns, lines);
+  const std::size_t room = rows - std::min(rows, lines.size() + 1);  // above the keys
+  add_batches(view, columns, room, lines);
   const std::string keys = "q quit  p stop or go on";
   if (rows > 1) {
     lines.resize(std::min(lines.size(), rows - 1));

@@ -17,7 +17,8 @@ struct TopView {
   bool asked = false;   // the broker has answered once
   StatusAnswer status;
   std::vector<BatchState> batches;        // that have not finished, the oldest first
-  std::uint64_t more_batches = 0;         // beyond those
+  std::uint64_t batches_seen = 0;         // by the last round, finished ones included
+  bool more_batches = false;              // the broker has others, which no round sees
   double jobs_per_second = 0;             // that ended
   std::optional<double> seconds_left;     // until all jobs have ended, at that rate
   std::optional<std::uint64_t> oldest_s;  // age of the oldest job that has not ended

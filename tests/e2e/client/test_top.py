@@ -153,6 +153,23 @@ def test_a_second_signal_gives_the_terminal_back(busy):
         screen.end()
 
 
+def test_batches_that_do_not_fit_are_counted(busy, tmp_path):
+    (tmp_path / "one.jsonl").write_text(completion("j", "p") + "\n")
+    for i in range(9):
+        busy.millrace("submit", str(tmp_path / "one.jsonl"), "--batch", f"b{i}", expect=0)
+    screen = Terminal(busy.command("top"), 100, rows=12)
+    try:
+        frame = screen.wait_for(lambda x: "BATCH" in text(x), "batches")
+        batches = frame[next(i for i, line in enumerate(frame) if "BATCH" in line) + 1:-1]
+        hidden = 10 - (len(batches) - 1)
+        assert batches[-1] == f"and {hidden} more that have not finished" and hidden > 1, frame
+        screen.resize(100, 40)
+        frame = screen.wait_for(lambda x: "b8" in text(x), "all batches")
+        assert "more" not in text(frame)
+    finally:
+        screen.end()
+
+
 def test_top_waits_for_a_broker_that_is_away(busy):
     screen = Terminal(busy.command("top"), 100)
     try:
