@@ -59,6 +59,8 @@ class Output:
                 raise InputChangedError(
                     f"{self.path} has {there} bytes, but no position beside it ({self._side})",
                     "name a new file, or remove this one to begin anew") from None
+            self._size = 0
+            self._write_side()  # before the first bytes, which a kill may leave without a position
             return 0
         except (OSError, ValueError) as error:
             raise IoError(f"cannot read {self._side}: {error}") from None
@@ -119,7 +121,8 @@ class Output:
         new = self._side + ".new"
         try:
             with open(new, "w", encoding="utf-8") as file:
-                json.dump({"bytes": self._size, "position": str(self.position)}, file)
+                position = None if self.position is None else str(self.position)
+                json.dump({"bytes": self._size, "position": position}, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(new, self._side)
