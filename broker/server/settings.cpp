@@ -259,10 +259,20 @@ SettingsChange change_settings(Settings& running, Settings wanted) {
   return change;
 }
 
-void apply(const Settings& s, CoreConfig& core) {
+RetentionPolicy retention(const Settings& s) {
   const auto us = [](std::uint64_t seconds) {
     return static_cast<std::int64_t>(seconds) * 1'000'000;
   };
+  return {{us(s.keep_results_s), s.keep_bytes, us(s.keep_cursors_s)}, us(s.keep_jobs_s)};
+}
+
+void apply(const Settings& s, DiskMarks& marks) {
+  marks.low = s.disk_low;
+  marks.high = s.disk_high;
+  marks.warn = s.disk_warn;
+}
+
+void apply(const Settings& s, CoreConfig& core) {
   core.lease_ms = s.lease_ms;
   core.heartbeat_ms = std::min(limits::heartbeat_ms, s.lease_ms / 5);
   core.tenants = s.tenants;
@@ -270,7 +280,7 @@ void apply(const Settings& s, CoreConfig& core) {
   core.group_wait_ms = s.group_wait_ms;
   core.suspect_wait_ms = s.suspect_wait_ms;
   core.drain_wait_ms = s.drain_wait_ms;
-  core.retention = {{us(s.keep_results_s), s.keep_bytes, us(s.keep_cursors_s)}, us(s.keep_jobs_s)};
+  core.retention = retention(s);
   core.sessions = s.sessions;
   core.sessions_per_tenant = s.sessions_per_tenant;
   core.session_idle_ms = s.session_idle_ms;

@@ -94,5 +94,8 @@ SettingsChange change_settings(Settings& running, Settings wanted);
 
 // The settings as the core takes them.
 void apply(const Settings& settings, CoreConfig& core);
+RetentionPolicy retention(const Settings& settings);
+// The settings as the ledger takes them. Another thread may read the marks meanwhile.
+void apply(const Settings& settings, DiskMarks& marks);
 
 }  // namespace millrace::broker

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "broker/server/server.hpp"
+#include "client/run/broker_options.hpp"
 #include "client/run/engine_text.hpp"
 #include "engine/supervise/fleet.hpp"
 #include "schemas/base/net/local_endpoint.hpp"
@@ -109,15 +110,10 @@ Status EmbeddedBackend::begin(const BackendOptions& options, Env& env, const Clo
 }
 
 Status EmbeddedBackend::begin_broker(const BackendOptions& options) {
-  broker::ServerOptions server;
-  server.ledger.folder = options.folder;
+  broker::ServerOptions server = broker_options(options);
   server.clients = sockets_.endpoint(socket_names[0]);
   server.engines = sockets_.endpoint(socket_names[1]);
   server.doorbell = sockets_.endpoint(socket_names[2]);
-  server.core.previous_engines_are_gone = true;  // engines die with their run
-  server.core.hang_ms = hang_ms(options.step_limit_s);
-  server.core.match_kv = false;  // no other engine could run a job that one of these cannot
-  server.core.fingerprint = options.fingerprint;
   server.engine_joined = [this](const EngineInfo& engine) {
     const std::lock_guard lock(mutex_);
     joined_.push_back(engine);
