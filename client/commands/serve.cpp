@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "client/commands/command.hpp"
 #include "client/commands/engine_flags.hpp"
@@ -16,6 +18,7 @@
 #include "client/run/backend.hpp"
 #include "http/face.hpp"
 #include "schemas/base/command_help.hpp"
+#include "schemas/base/hash.hpp"
 
 namespace millrace::client {
 namespace {
@@ -37,7 +40,8 @@ constexpr const char* about =
     "Example:\n"
     "  millrace serve --model M.gguf";
 
-// Where the state of a model is kept if no folder is named.
+// Where the state of a model is kept if no folder is named. Models of one file name have folders of
+// their own.
 std::string default_folder(const std::string& model) {
   const char* const state = std::getenv("XDG_STATE_HOME");
   const char* const home = std::getenv("HOME");
@@ -46,7 +50,14 @@ std::string default_folder(const std::string& model) {
                                                       : fs::temp_directory_path();
   fs::path file(model);
   if (!file.has_filename()) file = file.parent_path();  // a folder with a slash at its end
-  return (place / "millrace" / "serve" / file.filename()).string();
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(file, error);
+  if (error) whole = file;
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string name = file.filename().string() + "-";
+  const std::uint64_t hash = hash64(whole.string());
+  for (int shift = 60; shift >= 32; shift -= 4) name += digits[(hash >> shift) & 15];
+  return (place / "millrace" / "serve" / name).string();
 }
 
 // Lets the face tell tokens' texts. A model whose tokenizer cannot be used is the engine's to

@@ -3,7 +3,9 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import signal
+import socket
 import subprocess
 
 import openai
@@ -170,3 +172,22 @@ def test_a_model_that_is_none(tmp_path):
                            "--folder", tmp_path / "state"], text=True, capture_output=True,
                           timeout=PATIENCE_S, check=False)
     assert done.returncode == 3 and "gguf" in done.stderr, done.stderr
+
+
+def refused(*options, **more):
+    return subprocess.run([program("millrace"), "serve", *map(str, options)], text=True,
+                          capture_output=True, timeout=PATIENCE_S, check=False, **more)
+
+
+def test_models_of_one_name_have_folders_of_their_own(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        shutil.copy(model_path(), tmp_path / name / "m.gguf")
+    state = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that they end soon
+        for model in ("one/m.gguf", "two/m.gguf", tmp_path / "one" / ".." / "one" / "m.gguf"):
+            done = refused("--model", model, "--http", f"127.0.0.1:{taken.getsockname()[1]}",
+                           env=state, cwd=tmp_path)
+            assert done.returncode != 0
+    folders = [x.name for x in (tmp_path / "state" / "millrace" / "serve").iterdir()]
+    assert len(folders) == 2 and all(x.startswith("m.gguf-") for x in folders), folders
