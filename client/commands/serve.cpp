@@ -80,7 +80,14 @@ Status serve(Flags& flags, RunConsole& console) {
   const auto env = posix_env();
   const worker::EngineFlags& engine = flags.engine.flags;
   if (flags.folder.empty()) flags.folder = default_folder(engine.model);
-  MILLRACE_TRY(http::check_face(flags.face));
+  if (const Status usable = http::check_face(flags.face); !usable) {
+    if (usable.error().code != Code::unauthorized) return usable;
+    return fail(Code::unauthorized,
+                "--http " + flags.face.listen +
+                    ": other machines could reach it, and `millrace serve` has no keys",
+                "listen on 127.0.0.1, or start `millrace-broker --http " + flags.face.listen +
+                    " --keys DIR` and an engine instead");
+  }
   MILLRACE_TRY(env->make_directories(flags.folder));
   const auto lock = env->lock(flags.folder + "/lock");
   if (!lock && lock.error().code == Code::output_in_use) {

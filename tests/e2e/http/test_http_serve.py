@@ -191,3 +191,9 @@ def test_models_of_one_name_have_folders_of_their_own(tmp_path):
             assert done.returncode != 0
     folders = [x.name for x in (tmp_path / "state" / "millrace" / "serve").iterdir()]
     assert len(folders) == 2 and all(x.startswith("m.gguf-") for x in folders), folders
+
+
+def test_an_address_that_others_could_reach(tmp_path):
+    done = refused("--model", model_path(), "--http", "0.0.0.0:0", "--folder", tmp_path / "state")
+    assert done.returncode == 3 and "127.0.0.1" in done.stderr, done.stderr
+    assert "millrace-broker --http" in done.stderr and not (tmp_path / "state").exists()
