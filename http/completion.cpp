@@ -52,7 +52,7 @@ void Completion::begin(Desk& desk) {
     options.deadline_us = clock.wall_us() + timeout_us;
     options.seed = random_bits();
   }
-  auto request = openai::parse_request(endpoint_, exchange_->request().body, options);
+  auto request = openai::parse_request(endpoint_, exchange_->take_body(), options);
   if (!request) return refuse(request.error());
   request_ = *std::move(request);
   for (const auto& job : request_.jobs) ids_.push_back(job.id);

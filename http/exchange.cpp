@@ -29,6 +29,20 @@ void Inbox::close() {
 Exchange::Exchange(Request request, std::shared_ptr<Inbox> inbox, std::size_t queue_bytes)
     : request_(std::move(request)), inbox_(std::move(inbox)), queue_bytes_(queue_bytes) {}
 
+Exchange::~Exchange() {
+  inbox_->let_go(request_.body.size());
+}
+
+void Exchange::add_to_body(const char* data, std::size_t bytes) {
+  request_.body.append(data, bytes);
+  inbox_->hold(bytes);
+}
+
+std::string Exchange::take_body() {
+  inbox_->let_go(request_.body.size());
+  return std::exchange(request_.body, {});
+}
+
 void Exchange::post() {
   if (!posted_.exchange(true)) inbox_->post(shared_from_this());
 }

@@ -13,6 +13,7 @@
 // Thread safety: any thread may call everything.
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -35,7 +36,13 @@ class Inbox {
   std::vector<std::shared_ptr<Exchange>> take();
   void close();  // from now on nothing is woken
 
+  // Bytes of all bodies that are kept.
+  std::uint64_t held_bytes() const { return held_bytes_; }
+  void hold(std::uint64_t bytes) { held_bytes_ += bytes; }
+  void let_go(std::uint64_t bytes) { held_bytes_ -= bytes; }
+
  private:
+  std::atomic<std::uint64_t> held_bytes_ = 0;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Exchange>> waiting_;
   std::function<void()> wake_;
@@ -46,8 +53,12 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   Exchange(Request request, std::shared_ptr<Inbox> inbox, std::size_t queue_bytes);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
+  ~Exchange();
 
   const Request& request() const { return request_; }
+  // The body, for the handler to use and free. Until then, or the exchange's end, it counts against
+  // ServerLimits::all_body_bytes. Nobody may read request().body meanwhile.
+  std::string take_body();
 
   void respond(Response response);
   // Sends status and headers; the body is what is written until end().
@@ -70,6 +81,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   static constexpr long wait_for_more = 0, at_end = -1, cut_off = -2;
 
   // For the server's thread.
+  void add_to_body(const char* data, std::size_t bytes);
   long read(char* to, std::size_t most);  // bytes, or one of the above
   void leave();                           // the connection has ended
   // Answers in place of who has the request, who is told as if the connection had ended. Nothing

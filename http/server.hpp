@@ -27,12 +27,15 @@
 namespace millrace::http {
 
 struct ServerLimits {
-  std::uint32_t connections = 4'096;       // beyond them the longest idle one is closed
+  std::uint32_t connections = 4'096;       // beyond them one makes room, see make_room_ms
   std::uint32_t header_bytes = 32 * 1024;  // request line and headers
   std::uint64_t body_bytes = 16ull * 1024 * 1024;
-  std::uint64_t all_body_bytes = 256ull * 1024 * 1024;  // of all requests that are being read
+  std::uint64_t all_body_bytes = 256ull * 1024 * 1024;  // kept, of all requests; more get 503
   std::uint32_t idle_ms = 75'000;  // a connection without a request, or whose client stands still
-  std::uint32_t request_ms = 60'000;      // from the headers to the end of the body
+  std::uint32_t request_ms = 60'000;  // from the headers to the end of the body
+  // Where a limit of all connections or bodies is reached, idle connections make room, and then
+  // those whose body takes longer than this, the longest first. If none does, the answer is 503.
+  std::uint32_t make_room_ms = 5'000;
   std::size_t stream_bytes = 256 * 1024;  // an answer of which more waits takes no more events
 };
 
@@ -50,7 +53,7 @@ struct ServerOptions {
 struct ServerCounts {
   std::uint64_t requests = 0, refused = 0;  // refused by the server, not by a handler
   std::uint32_t connections = 0;            // open now
-  std::uint64_t evicted = 0;                // idle ones that made room for others
+  std::uint64_t evicted = 0;                // closed to make room for others
 };
 
 class Server {

@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <charconv>
 #include <exception>
 #include <utility>
@@ -78,8 +77,10 @@ ssize_t read_stream(void* context, std::uint64_t /*position*/, char* to, std::si
 Connection& Connections::opened(MHD_Connection* handle, int descriptor) {
   // The connection that has been idle for longest makes room; it may be one that sends slowly.
   const bool full = open_ >= options_.limits.connections;
-  const bool excess = full && idle_.empty();
-  if (full && !idle_.empty()) {
+  bool excess = full && idle_.empty();
+  if (excess) {
+    excess = !make_room(Room::connection, nullptr);
+  } else if (full) {
     ::shutdown(idle_.front().descriptor, SHUT_RDWR);
     idle_.splice(idle_.end(), idle_, idle_.begin());
     ++evicted_;
@@ -102,13 +103,16 @@ void Connections::closed(Connection& connection) {
 }
 
 void Connections::move_to(Connection& connection, Connection::State state) {
-  const bool was_idle = connection.state == Connection::State::idle;
-  const bool is_idle = state == Connection::State::idle;
+  auto& from = list_of(connection.state);
+  auto& to = list_of(state);
   connection.state = state;
   connection.since_us = now_us();
-  auto& from = was_idle ? idle_ : at_work_;
-  auto& to = is_idle ? idle_ : at_work_;
   to.splice(to.end(), from, connection.self);
+}
+
+std::list<Connection>& Connections::list_of(Connection::State state) {
+  if (state == Connection::State::idle) return idle_;
+  return state == Connection::State::receiving ? receiving_ : at_work_;
 }
 
 void Connections::hung_up(Connection& connection) {
@@ -174,12 +178,16 @@ std::optional<Response> Connections::judge(Connection& connection, Request& requ
                          {},
                          {}});
   }
+  if (length->value_or(0) > 0 && !room_for(**length, connection)) {
+    connection.no_room = true;
+    return crowded();
+  }
   return std::nullopt;
 }
 
 bool Connections::begin(Connection& connection, const char* url, const char* method) {
   ++requests_;
-  connection.too_large = false;
+  connection.too_large = connection.no_room = false;
   connection.received = 0;
   connection.route = nullptr;
   Request request;
@@ -195,29 +203,6 @@ bool Connections::begin(Connection& connection, const char* url, const char* met
   return refused ? refuse(connection, *std::move(refused)) : true;
 }
 
-void Connections::receive(Connection& connection, const char* data, std::size_t bytes) {
-  // An answer can be given only once the body is read, so what is too much is read and dropped.
-  connection.received += bytes;
-  auto& body = connection.exchange->request_.body;
-  const bool full = body_bytes_ + bytes > options_.limits.all_body_bytes;
-  if (connection.received > connection.body_limit || full) {
-    connection.too_large = true;
-    forget_body(connection);
-    body = {};
-    if (full || connection.received > 4 * connection.body_limit) {
-      ::shutdown(connection.descriptor, SHUT_RDWR);
-    }
-    return;
-  }
-  if (connection.too_large) return;
-  body_bytes_ += bytes;
-  body.append(data, bytes);
-}
-
-void Connections::forget_body(Connection& connection) {
-  body_bytes_ -= std::min<std::uint64_t>(body_bytes_, connection.exchange->request_.body.size());
-}
-
 bool Connections::proceed(Connection& connection) {
   Exchange& exchange = *connection.exchange;
   if (connection.state == Connection::State::receiving) {
@@ -229,7 +214,8 @@ bool Connections::proceed(Connection& connection) {
                                               {},
                                               {}}));
     }
-    forget_body(connection);
+    if (connection.no_room) return refuse(connection, crowded());
+    if (connection.leaving) return false;
     move_to(connection, Connection::State::working);
     try {
       connection.route->handler(connection.exchange);
@@ -306,7 +292,6 @@ long Connections::read(Connection& connection, char* to, std::size_t most) {
 
 void Connections::ended(Connection& connection, bool complete) {
   if (!connection.exchange) return;
-  if (connection.state == Connection::State::receiving) forget_body(connection);
   const auto exchange = std::exchange(connection.exchange, nullptr);
   exchange->connection_ = nullptr;
   if (complete) {
@@ -334,10 +319,8 @@ void Connections::close_slow() {
     if (now - connection.since_us < head_us) continue;
     ::shutdown(connection.descriptor, SHUT_RDWR);
   }
-  for (const Connection& connection : at_work_) {
-    if (connection.state == Connection::State::receiving && now - connection.since_us >= body_us) {
-      ::shutdown(connection.descriptor, SHUT_RDWR);
-    }
+  for (const Connection& connection : receiving_) {
+    if (now - connection.since_us >= body_us) ::shutdown(connection.descriptor, SHUT_RDWR);
   }
 }
 
@@ -347,6 +330,7 @@ void Connections::drain() {
 }
 
 void Connections::refuse_all() {
+  for (Connection& connection : receiving_) close(connection);
   for (Connection& connection : at_work_) {
     if (connection.state != Connection::State::working || connection.hung_up) {
       close(connection);
@@ -366,6 +350,7 @@ void Connections::close(Connection& connection) {
 }
 
 void Connections::close_all() {
+  for (Connection& connection : receiving_) close(connection);
   for (Connection& connection : at_work_) close(connection);
   for (const Connection& connection : idle_) ::shutdown(connection.descriptor, SHUT_RDWR);
 }

@@ -32,8 +32,10 @@ struct Connection {
   std::int64_t since_us = 0;  // of the state
   bool excess = false;        // opened when all others were at work
   bool suspended = false;
-  bool hung_up = false;  // the client has closed its side
-  bool too_large = false;
+  bool hung_up = false;    // the client has closed its side
+  bool leaving = false;    // closed by us to make room
+  bool too_large = false;  // its body
+  bool no_room = false;    // for its body, beside those of others
   std::uint64_t body_limit = 0;
   std::uint64_t received = 0;  // of the body
   const Route* route = nullptr;
@@ -62,11 +64,11 @@ class Connections {
   void close_slow();  // ends what has had its time
   // No more requests: idle connections are closed. Then whether an answer is still under way.
   void drain();
-  bool busy() const { return !at_work_.empty(); }
+  bool busy() const { return !at_work_.empty() || !receiving_.empty(); }
   // Requests without an answer get 503, and all other connections are closed.
   void refuse_all();
   void close_all();
-  bool empty() const { return at_work_.empty() && idle_.empty(); }
+  bool empty() const { return !busy() && idle_.empty(); }
 
   ServerCounts counts() const;
 
@@ -78,14 +80,19 @@ class Connections {
   void move_to(Connection& connection, Connection::State state);
   void resume(Connection& connection);
   void close(Connection& connection);
-  void forget_body(Connection& connection);
+  void drop_body(Connection& connection);
+  bool room_for(std::uint64_t bytes, const Connection& of);
+  enum class Room : std::uint8_t { connection, bytes };
+  bool make_room(Room of, const Connection* beside);
+  Response crowded() const;
+  std::list<Connection>& list_of(Connection::State state);
 
   const ServerOptions& options_;
   const Routes& routes_;
   const std::shared_ptr<Inbox> inbox_;
-  std::list<Connection> idle_;     // the longest idle first
-  std::list<Connection> at_work_;  // with a request
-  std::uint64_t body_bytes_ = 0;   // of requests that are being read
+  std::list<Connection> idle_;       // the longest idle first
+  std::list<Connection> receiving_;  // the longest first
+  std::list<Connection> at_work_;    // working and answering
   bool draining_ = false;
   std::atomic<std::uint64_t> requests_ = 0, refused_ = 0, evicted_ = 0;
   std::atomic<std::uint32_t> open_ = 0;
