@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "client/commands/work_thread.hpp"
 #include "http/problem.hpp"
 #include "schemas/base/json_writer.hpp"
 #include "schemas/base/limits.hpp"
@@ -15,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t body_bytes = limits::MiB;  // it is worked on in the server's thread
+constexpr std::uint64_t body_bytes = limits::MiB;
+constexpr std::size_t most_waiting = 16;  // requests, of so many bytes each
 
 Result<json> object_of(const std::string& body) {
   MILLRACE_TRY(openai::check_json(body));
@@ -78,18 +80,26 @@ Result<std::string> detokenized(const engine::Tokenizer& tokenizer, const std::s
 
 void add_token_routes(http::Routes& routes, std::shared_ptr<const engine::Tokenizer> tokenizer) {
   using Answer = Result<std::string> (*)(const engine::Tokenizer&, const std::string&);
+  // A long text takes seconds, in which the server's thread has others to serve.
+  const auto thread = std::make_shared<WorkThread>(most_waiting);
   const auto add = [&](const char* path, Answer answer) {
-    routes.add(
-        "POST", path,
-        [tokenizer, answer](const std::shared_ptr<http::Exchange>& exchange) {
-          auto body = answer(*tokenizer, exchange->request().body);
-          exchange->respond(body ? http::Response{.status = 200,
-                                                  .body = *std::move(body),
-                                                  .type = "application/json",
-                                                  .headers = {}}
-                                 : http::problem(body.error()));
-        },
-        body_bytes);
+    const auto handler = [tokenizer, answer,
+                          thread](const std::shared_ptr<http::Exchange>& exchange) {
+      const bool taken = thread->add([tokenizer, answer, exchange] {
+        if (exchange->gone()) return;
+        auto body = answer(*tokenizer, exchange->take_body());
+        exchange->respond(body ? http::Response{.status = 200,
+                                                .body = *std::move(body),
+                                                .type = "application/json",
+                                                .headers = {}}
+                               : http::problem(body.error()));
+      });
+      if (taken) return;
+      exchange->respond(http::problem(
+          {Code::overloaded, "many texts wait for the tokenizer", "send it again later", 1'000},
+          503));
+    };
+    routes.add("POST", path, handler, body_bytes);
   };
   add("/tokenize", tokenized);
   add("/detokenize", detokenized);

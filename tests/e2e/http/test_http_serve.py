@@ -1,4 +1,5 @@
 """`millrace serve` with the real model and the unmodified openai package."""
+import http.client
 import json
 import math
 import os
@@ -7,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import urllib.parse
 
 import openai
 import pytest
@@ -140,6 +142,19 @@ def test_tokens(client):
                        ("/tokenize", {"prompt": "a", "parse_special": "no"})):
         with pytest.raises(openai.BadRequestError):
             post(client, path, **body)
+
+
+def test_long_texts_keep_nobody_waiting(client):
+    """They are worked on beside the server's thread, and only so many wait."""
+    address = urllib.parse.urlsplit(str(client.base_url)).netloc
+    body = json.dumps({"prompt": "a" * 1_000_000}).encode()
+    asked = [http.client.HTTPConnection(address, timeout=PATIENCE_S) for _ in range(32)]
+    for one in asked:
+        one.request("POST", "/tokenize", body)
+    statuses = [one.getresponse().status for one in asked]
+    assert set(statuses) == {200, 503}, statuses
+    assert statuses.count(200) >= 16
+    assert post(client, "/tokenize", prompt="Hello")["tokens"]
 
 
 def test_ctrl_c_and_a_second_start(tmp_path):
