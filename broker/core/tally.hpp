@@ -2,6 +2,7 @@
 // Counts what became of jobs since the broker's start, by tenant, for metrics. Nothing is counted
 // by job, batch or model, and only so many tenants are counted by name, so that the counts stay
 // small whatever is submitted. Thread safety: plain values.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -36,6 +37,11 @@ class Tally {
     return tenants_[tenants_.size() < tenants_named ? tenant : other_tenants];
   }
   const std::map<std::string, TenantTally>& tenants() const { return tenants_; }
+  // How many more tenants will be counted by name.
+  std::size_t room() const {
+    const std::size_t named = tenants_.size() - tenants_.count(other_tenants);
+    return tenants_named - std::min(named, tenants_named);
+  }
 
   // Counts the end of a job, or that it waits for another run.
   void ended(const FinishReply& end) {

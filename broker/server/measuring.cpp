@@ -25,14 +25,17 @@ std::optional<LedgerRequest> Measuring::completed(Completed completed,
                                                   const std::function<Measures()>& rest) {
   auto next = survey_.completed(std::move(completed));
   if (next) return next;
-  Measures measures = rest();
-  measures.held = survey_.take();
+  Result<Measures> done = rest();
+  if (auto held = survey_.take(); held) {
+    done->held = *std::move(held);
+  } else {
+    done = fail(held.error());
+  }
   std::vector<Measured> waiting;
   {
     const std::lock_guard lock(mutex_);
     waiting.swap(waiting_);
   }
-  const Result<Measures> done = std::move(measures);
   for (const Measured& then : waiting) then(done);
   return {};
 }

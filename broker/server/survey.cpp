@@ -14,11 +14,16 @@ LedgerRequest Survey::ask(Step step, std::vector<Operation> operations) {
 
 LedgerRequest Survey::begin() {
   found_ = {};
+  refused_ = {};
   return ask(Step::tenants, {ListTenants{}});
 }
 
 std::optional<LedgerRequest> Survey::completed(Completed completed) {
   if (completed.ticket != ticket_ || !running_) return {};
+  if (!all_answered(completed.replies)) {
+    running_ = false;
+    return {};
+  }
   std::optional<LedgerRequest> next;
   switch (step_) {
     case Step::tenants:
@@ -33,6 +38,20 @@ std::optional<LedgerRequest> Survey::completed(Completed completed) {
   }
   running_ = next.has_value();
   return next;
+}
+
+// Gauges that are absent would look like a broker that holds nothing, so all are told or none.
+bool Survey::all_answered(const std::vector<Result<Reply>>& replies) {
+  const auto refused = std::ranges::find_if(replies, [](const auto& reply) { return !reply; });
+  if (refused == replies.end()) return true;
+  refused_ = refused->error();
+  return false;
+}
+
+Result<LedgerMeasures> Survey::take() {
+  LedgerMeasures found = std::exchange(found_, {});
+  if (refused_) return fail(*std::exchange(refused_, {}));
+  return found;
 }
 
 std::optional<LedgerRequest> Survey::ask_counts(const std::vector<Result<Reply>>& replies) {

@@ -25,16 +25,18 @@ class Survey {
 
   // The request to begin with. A survey that is under way is begun anew.
   LedgerRequest begin();
-  // Takes the replies of the last request. Returns the next one; none: the survey is done. What
-  // the ledger refuses is left out.
+  // Takes the replies of the last request. Returns the next one; none: the survey is done, or it
+  // has failed.
   std::optional<LedgerRequest> completed(Completed completed);
   bool running() const { return running_; }
-  LedgerMeasures take() { return std::exchange(found_, {}); }  // once it is done
+  // Once it is done. Errors: the ledger's, where it has refused to answer.
+  Result<LedgerMeasures> take();
 
  private:
   static constexpr std::uint64_t first_ticket = std::uint64_t{1} << 63;
   enum class Step : std::uint8_t { tenants, counts, cursors };
 
+  bool all_answered(const std::vector<Result<Reply>>& replies);
   LedgerRequest ask(Step step, std::vector<Operation> operations);
   std::optional<LedgerRequest> ask_counts(const std::vector<Result<Reply>>& replies);
   std::optional<LedgerRequest> ask_cursors(const std::vector<Result<Reply>>& replies);
@@ -44,6 +46,7 @@ class Survey {
   Step step_ = Step::tenants;
   std::uint64_t ticket_ = first_ticket;
   LedgerMeasures found_;
+  std::optional<Error> refused_;
   std::vector<std::pair<std::size_t, std::size_t>> asked_;  // tenant and stream, by place
 };
 

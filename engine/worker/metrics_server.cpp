@@ -13,8 +13,10 @@ Result<std::unique_ptr<http::Server>> serve_metrics(const std::string& address, 
   MILLRACE_ASSIGN(const http::Address parsed, http::parse_address(address));
   MILLRACE_ASSIGN(const bool local, http::is_loopback(parsed));
   if (!local && !keyed) {
-    return fail(Code::unauthorized, "--metrics " + address + ": other machines could reach it",
-                "name an address like 127.0.0.1:9465, or give the engine a --key");
+    return fail(
+        Code::unauthorized, "--metrics " + address + ": other machines could reach it",
+        "name an address like 127.0.0.1:9465; with --key any address may be named, but the key "
+        "does not guard metrics: whoever can connect may read them");
   }
   http::Routes routes;
   routes.add("GET", "/metrics", [&executor](const std::shared_ptr<http::Exchange>& exchange) {

@@ -164,6 +164,7 @@ def test_addresses_that_cannot_be_used(tmp_path, name, options, code):
     outside = subprocess.run([*words, "--metrics", "0.0.0.0:0"], capture_output=True, text=True,
                              check=False)
     assert outside.returncode == code and "other machines could reach" in outside.stderr
+    assert "whoever can connect may read them" in outside.stderr
     nonsense = subprocess.run([*words, "--metrics", "here"], capture_output=True, text=True,
                               check=False)
     assert nonsense.returncode == 2, nonsense.stderr

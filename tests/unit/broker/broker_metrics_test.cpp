@@ -39,7 +39,7 @@ LedgerMeasures survey_of(Ledger& ledger, std::int64_t now_us) {
     request = survey.completed({request->ticket, *ledger.apply(request->operations, now_us)});
   }
   EXPECT_FALSE(survey.running());
-  return survey.take();
+  return *survey.take();
 }
 
 TEST(Survey, FindsJobsBatchesStreamsAndCursorsOfEachTenant) {
@@ -131,6 +131,36 @@ TEST(Measuring, AnswersAllWhoAskBeforeTheSurveyBegan) {
   EXPECT_TRUE(measuring.begin().has_value());
 }
 
+TEST(Measuring, TellsThatTheLedgerHasRefused) {
+  const auto held = ledger();
+  ASSERT_TRUE(held->apply(std::vector<Operation>{job("1", "a")}, 1).has_value());
+  Measuring measuring;
+  const auto rest = [] { return Measures(); };
+  const Error broken{Code::io_error, "the disk does not answer", {}};
+  for (int good = 0; good < 2; ++good) {  // requests that are answered before the broken one
+    std::vector<Code> codes;
+    measuring.want([&](const Result<Measures>& measures) {
+      codes.push_back(measures ? Code::internal : measures.error().code);
+    });
+    auto request = measuring.begin();
+    for (int i = 0; i < good && request; ++i) {
+      request = measuring.completed({request->ticket, *held->apply(request->operations, 1)}, rest);
+    }
+    ASSERT_TRUE(request.has_value());
+    std::vector<Result<Reply>> replies(request->operations.size(), fail(broken));
+    EXPECT_FALSE(measuring.completed({request->ticket, std::move(replies)}, rest).has_value());
+    EXPECT_EQ(codes, std::vector{Code::io_error});
+  }
+  int answers = 0;
+  measuring.want([&](const Result<Measures>& measures) {
+    if (measures) ++answers;
+  });
+  for (auto request = measuring.begin(); request;) {
+    request = measuring.completed({request->ticket, *held->apply(request->operations, 1)}, rest);
+  }
+  EXPECT_EQ(answers, 1);  // the next page has everything again
+}
+
 TEST(Measuring, TellsAllThatTheBrokerHasEnded) {
   Measuring measuring;
   std::vector<Code> codes;
@@ -189,6 +219,25 @@ TEST(BrokerMetrics, ShowValuesWithTheirLabels) {
        }) {
     EXPECT_NE(page.find(line), std::string::npos) << line << page;
   }
+}
+
+TEST(BrokerMetrics, ShowNoCountersOfTenantsThatAreCountedAmongTheOthers) {
+  Measures measures;
+  for (std::size_t i = 1; i < Tally::tenants_named; ++i) {
+    measures.tally.of("counted-" + std::to_string(i)).submitted = 1;
+  }
+  for (const char* const tenant : {"first", "second"}) {
+    measures.held.listed.emplace_back().tenant = tenant;
+  }
+  const std::string page = metrics_page(measures);
+  EXPECT_NE(page.find("millrace_jobs_submitted_total{tenant=\"first\"} 0\n"), std::string::npos);
+  EXPECT_EQ(page.find("millrace_jobs_submitted_total{tenant=\"second\"}"), std::string::npos);
+  EXPECT_NE(page.find("millrace_jobs{tenant=\"second\""), std::string::npos);
+  ++measures.tally.of("first").submitted;
+  ++measures.tally.of("second").submitted;
+  EXPECT_EQ(measures.tally.room(), 0u);
+  EXPECT_EQ(metrics_page(measures).find("millrace_jobs_submitted_total{tenant=\"second\"}"),
+            std::string::npos);
 }
 
 // Every metric of the list has a value on a page of a broker that has seen something.
