@@ -1,7 +1,9 @@
 #pragma once
 // An HTTP/1.1 server on one thread. Handlers run on that thread and answer at once or later
 // (exchange.hpp). It is hardened against clients that send too much, too slowly or nonsense, and
-// against many of them: what is refused gets a status and a body, and the others are served.
+// against many of them: what is refused gets a status and a body, and the others are served. What
+// libmicrohttpd itself refuses, before a request is whole (a head that is too long, 431 and 414, or
+// broken, 400), has a short page of HTML as its body, and ServerOptions::refuse is not asked.
 //
 //   Routes routes;
 //   routes.add("GET", "/health", [](const auto& exchange) { exchange->respond({.body = "{}"}); });
