@@ -7,7 +7,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAMS = {
     "dpkg-query": "echo install ok installed",
     "cmake": ":",
-    "cpack": 'touch "$4/millrace-cli_2_amd64.deb" && mkdir "$4/_CPack_Packages"',  # -G DEB -B FOLDER
+    # cpack -G DEB -B FOLDER
+    "cpack": 'touch "$4/millrace-cli_2_amd64.deb" && mkdir "$4/_CPack_Packages"',
 }
 
 
