@@ -119,7 +119,13 @@ TEST(Hostile, HalfSentRequestsMakeRoomForOtherConnections) {
   limits.make_room_ms = 0;
   const auto server = start(echo_routes(), limits);
   for (int i = 0; i < 20; ++i) {
-    const auto stalled = stalled_clients(*server, 8, 0);
+    std::vector<RawClient> stalled;
+    for (std::uint32_t one = 0; one < limits.connections; ++one) {
+      stalled.emplace_back(server->url());
+      stalled.back().send(
+          "POST /echo/a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+      EXPECT_TRUE(stalled.back().read_until("100 Continue"));  // its head has been read
+    }
     expect_served(*server);
   }
 }
