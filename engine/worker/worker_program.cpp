@@ -62,7 +62,7 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
   app.add_option("--name", flags.name, "name of this engine in status and logs [host:process]")
       ->type_name("NAME");
   app.add_option("--metrics", flags.metrics,
-                 "address that shows metrics for Prometheus, at /metrics [none]" +
+                 "address that shows metrics at /metrics [none]" +
                      at_length("Like 127.0.0.1:9465; port 0 chooses a free one, which the log "
                                "names. Without a key only this machine can reach it. With "
                                "--devices each further engine has the next port."))
