@@ -44,7 +44,8 @@ MR_GROUP_INLINE void mr_finish_bytes(__global const uint4* codes, __global uint2
         const uint v = i * ITEMS + item;
         own[i] = (float8)(0.0f);
         if (MR_OWNS(i, item)) {
-          own[i] = mr_eight_channels(codes[H_VECTOR_AT(row, v, code_stride / 4)]);
+          const uint4 words = codes[H_VECTOR_AT(row, v, code_stride / 4)];
+          own[i] = MR_EIGHT_CHANNELS(words);
         }
       }
       mr_store_bytes(own, H_UNIT, bytes, row, tops, all);

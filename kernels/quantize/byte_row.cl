@@ -43,10 +43,10 @@ MR_GROUP_INLINE float mr_float_of_item(float value, uint apart, __local float8* 
 static inline float2 mr_two_channels(uint halves) {
   return (float2)(mr_from_half(halves & 0xffffu), mr_from_half(halves >> 16));
 }
-static inline float8 mr_eight_channels(uint4 words) {
-  return (float8)(mr_two_channels(words.x), mr_two_channels(words.y), mr_two_channels(words.z),
-                  mr_two_channels(words.w));
-}
+// A macro, because compilers load an argument that is a vector word by word.
+#define MR_EIGHT_CHANNELS(words)                                    \
+  ((float8)(mr_two_channels((words).x), mr_two_channels((words).y), \
+            mr_two_channels((words).z), mr_two_channels((words).w)))
 
 // Stores row `row` as bytes (rotate.cl), whose channels are `unit`, a power of two, times v, and
 // changes v meanwhile. `tops` has WARPS ints for this row alone. A group of channels belongs to 16

@@ -30,7 +30,8 @@ void quantize_bytes(__global const uchar* from, __global uint2* out, uint x_stri
     own[i] = (float8)(0.0f);
     if (!MR_OWNS(i, item)) continue;
 #if FROM_HALVES
-    own[i] = mr_eight_channels(((__global const uint4*)from)[H_VECTOR_AT(row, v, x_stride / 4)]);
+    const uint4 words = ((__global const uint4*)from)[H_VECTOR_AT(row, v, x_stride / 4)];
+    own[i] = MR_EIGHT_CHANNELS(words);
 #else
     own[i] = ((__global const float8*)((__global const float*)from + row * x_stride))[v];
 #endif
