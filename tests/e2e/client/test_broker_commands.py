@@ -262,7 +262,7 @@ def test_unknown_names_are_reported(broker):
     path = broker.folder / "later.jsonl"
     path.write_text(completion("late", "p") + "\n")
     try:
-        assert "named later yet; waiting for it" in process.stderr.readline()
+        assert "stream later holds no result yet; waiting for it" in process.stderr.readline()
         broker.millrace("submit", str(path), "--stream", "later", expect=0)
         assert json.loads(process.stdout.readline())["custom_id"] == "late"
     finally:
