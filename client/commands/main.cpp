@@ -1,3 +1,6 @@
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -34,11 +37,18 @@ bool wants_json(int argc, char** argv) {
                      [](const char* word) { return std::string_view(word) == "--json"; });
 }
 
+// A pipe whose reader has enough and left: that is no failure of the command.
+bool reader_left() {
+  pollfd pipe{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
+}
+
 // What a buffer still holds may not fit, and no write before that was looked at everywhere.
 int finish(int code, bool json) {
   using namespace millrace;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (written || (code != client::exit_all_done && code != client::exit_some_failed)) {
+  if (written || reader_left() ||
+      (code != client::exit_all_done && code != client::exit_some_failed)) {
     return code;
   }
   return client::report_error({Code::io_error,

@@ -40,7 +40,7 @@ def test_what_is_wrong_is_named_with_what_to_do(tmp_path):
     assert found["ledger"][0]["hint"] == f"chmod 700 {tmp_path}/open"
     assert (found["disk"][0]["verdict"], found["keys"][0]["verdict"]) == ("bad", "bad")
     assert "broker.key" in found["keys"][0]["what"] and found["keys"][0]["hint"]
-    assert found["broker"][0]["verdict"] == "warn" and "check that it runs" in \
+    assert found["broker"][0]["verdict"] == "warn" and "start the broker" in \
         found["broker"][0]["hint"]
 
 
