@@ -32,11 +32,7 @@ struct Running {
   broker::Settings settings;
   std::shared_ptr<broker::DiskMarks> disk_marks = std::make_shared<broker::DiskMarks>();
 
-  void take_disk_marks() const {
-    disk_marks->low = settings.disk_low;
-    disk_marks->high = settings.disk_high;
-    disk_marks->warn = settings.disk_warn;
-  }
+  void take_disk_marks() const { broker::apply(settings, *disk_marks); }
   void take_logging() const {
     set_up_logging(
         {log_level_from_name(settings.log_level).value_or(LogLevel::info), settings.log_json, {}});
