@@ -1,11 +1,24 @@
 #include "engine/supervise/last_words.hpp"
 
 #include <string_view>
+#include <utility>
 
 namespace millrace::supervise {
 namespace {
 
 constexpr std::size_t last_lines = 8;
+constexpr std::string_view hint_mark = "  ";
+
+// Parses "PROGRAM: CODE: message".
+std::optional<Error> error_in(std::string_view line) {
+  const std::size_t code_at = line.find(": ");
+  if (code_at == std::string_view::npos) return std::nullopt;
+  const std::size_t text_at = line.find(": ", code_at + 2);
+  if (text_at == std::string_view::npos) return std::nullopt;
+  const auto code = code_from_name(line.substr(code_at + 2, text_at - code_at - 2));
+  return code ? std::optional(Error{*code, std::string(line.substr(text_at + 2)), ""})
+              : std::nullopt;
+}
 
 }  // namespace
 
@@ -25,23 +38,31 @@ std::string last_lines_of(const std::string& output) {
 }
 
 std::optional<Error> own_error(const std::string& output) {
-  std::string words = last_lines_of(output);
+  const std::string words = last_lines_of(output);
   std::string hint;
-  std::size_t line = words.rfind('\n');
-  if (line != std::string::npos && words.compare(line, 3, "\n  ") == 0) {
-    hint = words.substr(line + 3);
-    words.erase(line);
-    line = words.rfind('\n');
+  for (std::size_t end = words.size(), begin = end; end != std::string::npos; end = begin) {
+    begin = end == 0 ? std::string::npos : words.rfind('\n', end - 1);
+    const std::size_t first = begin == std::string::npos ? 0 : begin + 1;
+    const std::string_view line = std::string_view(words).substr(first, end - first);
+    if (line.starts_with(hint_mark)) {
+      hint = line.substr(hint_mark.size());
+      continue;
+    }
+    if (auto error = error_in(line)) {
+      error->hint = std::move(hint);
+      return error;
+    }
+    hint.clear();
   }
-  words.erase(0, line == std::string::npos ? 0 : line + 1);
-  const std::size_t code_at = words.find(": ");
-  const std::size_t text_at = words.find(": ", code_at == std::string::npos ? 0 : code_at + 2);
-  if (code_at == std::string::npos || text_at == std::string::npos) {
-    return std::nullopt;
+  return std::nullopt;
+}
+
+std::string last_line_of(const std::string& output) {
+  if (const auto own = own_error(output)) {
+    return std::string(code_name(own->code)) + ": " + own->message;
   }
-  const auto code =
-      code_from_name(std::string_view(words).substr(code_at + 2, text_at - code_at - 2));
-  return code ? std::optional(Error{*code, words.substr(text_at + 2), hint}) : std::nullopt;
+  const std::string words = last_lines_of(output);
+  return words.substr(words.rfind('\n') + 1);
 }
 
 }  // namespace millrace::supervise

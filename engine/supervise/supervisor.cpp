@@ -104,10 +104,8 @@ Error Supervisor::last_error(const ChildProcess::Ended& end) const {
 
 // An engine that is started again takes one line: where a log is kept, it has the others.
 std::string Supervisor::last_words() const {
-  const std::string lines = last_lines_of(tail_);
-  return options_.log_path.empty()
-             ? lines
-             : lines.substr(lines.rfind('\n') + 1) + " (more in " + options_.log_path + ")";
+  return options_.log_path.empty() ? last_lines_of(tail_)
+                                   : last_line_of(tail_) + " (more in " + options_.log_path + ")";
 }
 
 // The pause before the next start. It grows until an engine joins.

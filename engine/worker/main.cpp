@@ -140,8 +140,10 @@ int main(int argc, char** argv) {
   guard.succeeded();
   tell_ready();
   const int code = worker::serve(flags, software, **executor);
-  if ((*executor)->stop(stop_ms)) return code;
-  log_warn("the current step does not end; leaving without it");
+  const bool has_ended = (*executor)->stop(stop_ms);
+  if (!has_ended) log_warn("the current step does not end; leaving without it");
+  // The driver of a device that was lost may fault when its objects are released.
+  if (has_ended && code != worker::device_lost_status) return code;
   std::fflush(nullptr);
   std::_Exit(code);
 }

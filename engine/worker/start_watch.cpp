@@ -9,11 +9,6 @@
 #include "engine/worker/worker_program.hpp"
 
 namespace millrace::worker {
-namespace {
-
-constexpr int device_lost_status = 1;
-
-}  // namespace
 
 StartWatch::StartWatch(std::string program, std::uint32_t limit_s)
     : thread_([this, name = std::move(program), limit_s] {

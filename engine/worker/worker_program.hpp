@@ -13,6 +13,8 @@
 
 namespace millrace::worker {
 
+constexpr int device_lost_status = 1;  // the exit code of an engine that failed while running
+
 struct ProgramFlags {
   std::string broker = net::local_endpoint(net::engines_socket);
   std::string key;      // a key file; empty: none

@@ -115,6 +115,19 @@ TEST_F(SupervisorTest, AnEngineThatIsStartedAgainIsQuotedWithOneLine) {
                                log_path_ + ")");
 }
 
+TEST_F(SupervisorTest, TheErrorOfAnEngineIsQuotedAndNotTheLinesAfterIt) {
+  Supervisor supervisor = supervise(
+      "echo 'millrace-engine 1: device_error: the device is lost'; echo '  update the driver'; "
+      "echo 'a step failed'; echo '  a note'; exit 1");
+  ASSERT_TRUE(supervisor.start());
+  supervisor.joined();
+  ASSERT_TRUE(tick(supervisor, [this] { return !last_.message.empty(); }));
+  EXPECT_EQ(last_.message,
+            "the engine ended with exit status 1; its last words: device_error: the device is lost "
+            "(more in " +
+                log_path_ + ")");
+}
+
 TEST_F(SupervisorTest, AStartThatASignalEndsNamesTheCacheOfTheDriver) {
   Supervisor supervisor = supervise("kill -SEGV $$");
   const Error error = end_of(supervisor);
