@@ -21,9 +21,9 @@ std::optional<LedgerRequest> Measuring::begin() {
   return survey_.begin();
 }
 
-std::optional<LedgerRequest> Measuring::completed(Completed completed,
+std::optional<LedgerRequest> Measuring::completed(const Completed& completed,
                                                   const std::function<Measures()>& rest) {
-  auto next = survey_.completed(std::move(completed));
+  auto next = survey_.completed(completed);
   if (next) return next;
   Result<Measures> done = rest();
   if (auto held = survey_.take(); held) {

@@ -24,7 +24,7 @@ class Measuring {
   std::optional<LedgerRequest> begin();
   // Takes the replies to a survey's request; returns the next one. With the last replies, calls
   // those who wait with `rest`, which measures all but the ledger's holdings, and these.
-  std::optional<LedgerRequest> completed(Completed completed,
+  std::optional<LedgerRequest> completed(const Completed& completed,
                                          const std::function<Measures()>& rest);
   void refuse(const Error& error);  // calls all who wait
 

@@ -250,7 +250,7 @@ Status BrokerServer::State::take_completed(std::vector<Event>& events) {
       events.push_back(std::move(done));
       continue;
     }
-    auto next = measuring.completed(std::move(done), [this] { return measures(); });
+    auto next = measuring.completed(done, [this] { return measures(); });
     if (next) MILLRACE_TRY(ledger_client->post(*std::move(next)));
   }
   if (auto first = measuring.begin()) return ledger_client->post(*std::move(first));

@@ -18,7 +18,7 @@ LedgerRequest Survey::begin() {
   return ask(Step::tenants, {ListTenants{}});
 }
 
-std::optional<LedgerRequest> Survey::completed(Completed completed) {
+std::optional<LedgerRequest> Survey::completed(const Completed& completed) {
   if (completed.ticket != ticket_ || !running_) return {};
   if (!all_answered(completed.replies)) {
     running_ = false;

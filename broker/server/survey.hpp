@@ -27,7 +27,7 @@ class Survey {
   LedgerRequest begin();
   // Takes the replies of the last request. Returns the next one; none: the survey is done, or it
   // has failed.
-  std::optional<LedgerRequest> completed(Completed completed);
+  std::optional<LedgerRequest> completed(const Completed& completed);
   bool running() const { return running_; }
   // Once it is done. Errors: the ledger's, where it has refused to answer.
   Result<LedgerMeasures> take();

@@ -86,7 +86,7 @@ Status list(const Flags& flags, bool json) {
 }
 
 template <class Action>
-void on_call(CLI::App& verb, Invocation& invocation, Action action) {
+void on_call(CLI::App& verb, Invocation& invocation, const Action& action) {
   verb.callback([&invocation, action] {
     invocation.action = [&invocation, action] {
       const Status done = action();

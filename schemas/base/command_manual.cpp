@@ -110,7 +110,7 @@ void write_options(std::ostream& out, const CommandTree& tree, std::string_view 
 
 // The description without its first sentence, which stands at the top of the page.
 std::string rest_of(const std::string& description) {
-  const auto end = description.find("\n");
+  const auto end = description.find('\n');
   if (end == std::string::npos) return {};
   return description.substr(std::min(description.find_first_not_of('\n', end), description.size()));
 }

@@ -10,9 +10,18 @@
 
 namespace millrace::openai {
 
+namespace {
+
+std::string model_name(std::string chosen, const Request& request) {
+  if (chosen.empty()) chosen = request.model;
+  return chosen;
+}
+
+}  // namespace
+
 Chunks::Chunks(const Request& request, std::span<const std::string> ids, ChunkOptions options)
     : facts_{request.form, response_id(request.form.endpoint, ids.empty() ? "" : ids.front()),
-             options.model.empty() ? request.model : std::move(options.model), options.created_s},
+             model_name(std::move(options.model), request), options.created_s},
       tools_(request.tools),
       token_bytes_(std::move(options.token_bytes)),
       left_(ids.size()) {
