@@ -60,6 +60,7 @@ STANDS_FOR = {
     "oclgrind": run(r'\[?"oclgrind"'),
     "perl-doc": ((".cpp",), r"/usr/share/perl/[\d.]+/pod/"),
     "jq": run(r"^jq -"),
+    "curl": ((".md",), r"^curl -"),
     "procps": run(r'\["ps", '),
     "prometheus": run(r'\["promtool", '),
     "man-db": run(r'\["man", '),

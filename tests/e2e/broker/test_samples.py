@@ -1,4 +1,4 @@
-"""The Python samples of both READMEs run as printed, against a real broker: with a job that
+"""The short clients in Python of two pages run as printed, against a real broker: with a job that
 completes, one that fails, one that is refused, and beside the jobs of others."""
 import os
 import re
@@ -10,12 +10,13 @@ import pytest
 from patience import PATIENCE_S
 from wire import PROGRAM, ROOT, Peer, end, job
 
-SAMPLES = ["README.md", "schemas/README.md"]
+SAMPLES = ["docs/protocol.md", "schemas/README.md"]
 
 
 def sample(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    return re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    section = re.split(r"^## A client in [\w-]+ lines.*$", text, flags=re.MULTILINE)[1]
+    return re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
 
 
 @pytest.fixture

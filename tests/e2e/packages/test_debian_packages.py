@@ -132,36 +132,32 @@ def test_only_members_of_the_group_reach_the_broker(root, machine):
     assert ledger.parent.stat().st_mode & 0o007 == 0
 
 
-def readme_blocks(title):
-    """The blocks of commands below a title, with the installed programs in place of the build's."""
+def readme_commands(title):
+    """The shell commands that run to their end below a title."""
     section = README.split(f"## {title}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"```\n(.*?)```", section, re.S)
-    return [block.replace("build/bin/", "") for block in blocks]
+    return "\n".join(re.findall(r"^```sh\n(.*?)^```", section, re.S | re.M))
 
 
 def test_the_first_example_of_the_readme_runs(root):
     home = root / "tmp/first"
     home.mkdir()
-    jobs, run = readme_blocks("First result: a file of prompts")[:2]
-    (home / "jobs.jsonl").write_text(jobs)
-    inside(root, "bash", "-ec", run.replace("M.gguf", "/opt/M.gguf"), folder="/tmp/first")
+    # The model is here already, in place of the one that the checkout's script downloads.
+    commands = re.sub(r"^ln .*$", "ln -s /opt/M.gguf M.gguf", readme_commands("First result"),
+                      flags=re.M)
+    inside(root, "bash", "-ec", commands, folder="/tmp/first")
     lines = [json.loads(line) for line in (home / "results.jsonl").read_text().splitlines()]
-    assert sorted(line["custom_id"] for line in lines) == ["a", "b"]
+    assert sorted(line["custom_id"] for line in lines) == ["a", "b", "c"]
     assert all(line["error"] is None for line in lines)
 
 
 def test_the_broker_example_and_the_python_example_of_the_readme_run(root):
-    home = root / "tmp/second"
-    home.mkdir()
-    (home / "jobs.jsonl").write_text(readme_blocks("First result: a file of prompts")[0])
+    home = root / "tmp/first"
     (home / "example.py").write_text(re.search(r"```python\n(.*?)```", README, re.S)[1])
-    block = readme_blocks("A broker that keeps running")[0].replace("M.gguf", "/opt/M.gguf")
-    # The one command that does not end by itself: it waits for more results.
-    block = block.replace("millrace results --follow", "millrace results")
-    script = f"{block}\npython3 example.py\nmillrace drain\n"
-    told = inside(root, "bash", "-ec", script, folder="/tmp/second").stdout
+    commands = readme_commands("A broker that keeps running")
+    script = f"{commands}\npython3 example.py\nmillrace drain\n"
+    told = inside(root, "bash", "-ec", script, folder="/tmp/first").stdout
     assert '"custom_id": "a"' in told or '"custom_id":"a"' in told
-    assert "completed" in told
+    assert "finished, 3 of 3 jobs ended" in told
 
 
 def test_purging_leaves_nothing(root):
