@@ -27,11 +27,10 @@ def test_the_commands_of_a_page_run_as_printed(page, tmp_path):
     if not run.blocks:
         pytest.skip("has no commands that run here")
     run.run()
-    for number, block in enumerate(run.blocks):
-        if block.prints is not None:
-            printed = run.printed(number)
-            assert looks_like(run.moved(block.prints)).fullmatch(printed.strip()), (
-                f"{page}:{block.line} prints\n{printed}")
+    wrong = [f"{page}:{block.line} prints\n{run.printed(number)}"
+             for number, block in enumerate(run.blocks) if block.prints is not None
+             and not looks_like(run.moved(block.prints)).fullmatch(run.printed(number).strip())]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("page", PAGES)
