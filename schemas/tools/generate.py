@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes vectors/*.msgpack and docs/messages.md from the schemas and the JSON vectors.
+"""Makes vectors/*.msgpack, docs/messages.md and the project's docs/job-reference.md from the
+schemas and the JSON vectors.
 
     schemas/tools/generate.py           writes them
     schemas/tools/generate.py --check   fails and names the files that differ
@@ -16,6 +17,9 @@ import struct
 import sys
 
 import msgpack
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import job_reference  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent
 PARTS_NEVER_ALONE = ("common", "envelope")
@@ -142,20 +146,25 @@ def meaning(prop):
     return prop["description"] + (f" ({limits})" if limits else "")
 
 
+def default_of(schema, name, file="job.json"):
+    prop = schema["properties"][name]
+    if name in schema.get("required", []):
+        return "**required**"
+    if "default" not in prop:
+        return "absent"
+    shown = json.dumps(prop["default"])
+    if "int64" in type_name(prop, file):
+        shown = shown.strip('"')
+    return "empty" if shown == '""' else f"`{shown}`"
+
+
 def table(schema, file):
     lines = ["| field | type | default | meaning |", "|---|---|---|---|"]
     for name, prop in schema["properties"].items():
         if prop.get("x-neutral-only"):
             continue
-        default = "absent"
-        if name in schema.get("required", []):
-            default = "**required**"
-        elif "default" in prop:
-            shown = json.dumps(prop["default"])
-            if "int64" in type_name(prop, file):
-                shown = shown.strip('"')
-            default = "empty" if shown == '""' else f"`{shown}`"
-        lines.append(f"| `{name}` | {type_name(prop, file)} | {default} | {meaning(prop)} |")
+        lines.append(f"| `{name}` | {type_name(prop, file)} | {default_of(schema, name, file)} | "
+                     f"{meaning(prop)} |")
     return lines
 
 
@@ -210,6 +219,8 @@ def products():
         file = SCHEMAS.of_vector(name)
         yield FOLDER / "vectors" / (name + ".msgpack"), pack(value, SCHEMAS.files[file], file)
     yield FOLDER / "docs" / "messages.md", documentation(vectors).encode()
+    reference = job_reference.page(SCHEMAS.files["job.json"], type_name, meaning, default_of)
+    yield FOLDER.parent / "docs" / "job-reference.md", reference.encode()
 
 
 def main():
@@ -220,7 +231,7 @@ def main():
     for path, content in products():
         if path.exists() and path.read_bytes() == content:
             continue
-        different.append(str(path.relative_to(FOLDER)))
+        different.append(str(path.relative_to(FOLDER.parent)))
         if not check:
             path.write_bytes(content)
     if check and different:
