@@ -48,7 +48,7 @@ HEAD = """# The fields of a job
 
 `schemas/tools/generate.py` makes this page from the table that the programs decode jobs with
 (`schemas/json/job.json`). The same fields hold in a line of a file, in the `body` of a line in OpenAI's batch format, in a
-request over HTTP ([http/](../http/README.md)), in the Python package and over ZeroMQ.
+request over [HTTP](http.md), in the Python package and over ZeroMQ.
 
 A job holds only what differs from the defaults; `null` is absent. OpenAI's request bodies are jobs, because the names are the
 same. Where OpenAI has no name for something, it is that of vLLM, llama.cpp or transformers, which the third column tells; the
