@@ -47,20 +47,21 @@ GROUPS = [
 HEAD = """# The fields of a job
 
 `schemas/tools/generate.py` makes this page from the table that the programs decode jobs with
-(`schemas/json/job.json`). The same fields hold in a line of a file, in the `body` of a line in OpenAI's batch format, in a
-request over [HTTP](http.md), in the Python package and over ZeroMQ.
+(`schemas/json/job.json`). The same fields hold in a line of a file, in the `body` of a line in
+OpenAI's batch format, in a request over [HTTP](http.md), in the Python package and over ZeroMQ.
 
-A job holds only what differs from the defaults; `null` is absent. OpenAI's request bodies are jobs, because the names are the
-same. Where OpenAI has no name for something, it is that of vLLM, llama.cpp or transformers, which the third column tells; the
-other names are Millrace's own. So these are jobs:
+A job holds only what differs from the defaults; `null` is absent. OpenAI's request bodies are jobs,
+because the names are the same. Where OpenAI has no name for something, it is that of vLLM,
+llama.cpp or transformers, which the third column tells; the other names are Millrace's own. So
+these are jobs:
 
 ```sh
 cat >jobs.jsonl <<'END'
 {"prompt": "The sea is", "max_tokens": 8}
 {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8, "temperature": 0}
-{"prompt": "The sky is", "max_tokens": 8, "n": 2, "top_k": 40, "min_p": 0.05, "stop": ["\\n"], "logprobs": 3}
+{"prompt": "The sky is", "max_tokens": 8, "n": 2, "top_k": 40, "stop": ["\\n"], "logprobs": 3}
 {"prompt": "The sea is blue.", "task": "score"}
-{"custom_id": "e", "method": "POST", "url": "/v1/completions", "body": {"prompt": "A boat", "max_tokens": 8, "repetition_penalty": 1.1}}
+{"method": "POST", "url": "/v1/completions", "body": {"prompt": "A boat", "min_p": 0.1}}
 END
 millrace run --model M.gguf --input jobs.jsonl --output results.jsonl
 ```
@@ -71,14 +72,15 @@ millrace run --model M.gguf --input jobs.jsonl --output results.jsonl
 ...
 ```
 
-An unknown field is left out with a warning in the result, or refused where the job says `strict`. A value that is wrong or
-out of range refuses this job alone, with the field's name. [messages.md](../schemas/docs/messages.md) has the results, too.
+An unknown field is left out with a warning in the result, or refused where the job says `strict`. A
+value that is wrong or out of range refuses this job alone, with the field's name.
+[messages.md](../schemas/docs/messages.md) has the results, too.
 """
 
 UNSUPPORTED = """## Known, and not supported
 
-These fields of other programs are known. They may have values that change nothing; another value is refused
-(`unsupported_field`), never dropped in silence.
+These fields of other programs are known. They may have values that change nothing; another value is
+refused (`unsupported_field`), never dropped in silence.
 """
 
 
