@@ -13,6 +13,7 @@ namespace millrace::http {
 namespace {
 
 constexpr std::size_t key_bytes = 200;  // of an Idempotency-Key
+constexpr int client_gone = 499;        // there is no answer; proxies log this status
 constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
 
 }  // namespace
@@ -46,6 +47,8 @@ void Completion::begin(Desk& desk) {
   openai::RequestOptions options;
   options.id = *std::move(id);
   options.stream = desk.stream();
+  options.traceparent = trace_.parent();
+  options.tracestate = trace_.state();
   // A request that may be repeated has to be the same job each time, so it has no deadline and no
   // random seed. The others are new each time, and without a seed they give another text.
   if (!repeatable_) {
@@ -56,6 +59,8 @@ void Completion::begin(Desk& desk) {
   if (!request) return refuse(request.error());
   request_ = *std::move(request);
   for (const auto& job : request_.jobs) ids_.push_back(job.id);
+  trace_.add("gen_ai.request.model", request_.model);
+  trace_.add("gen_ai.response.id", ids_.front());
   results_.resize(ids_.size());
   desk.with_status([self = shared_from_this()](const Result<StatusAnswer>& status) {
     if (self->over_) return;
@@ -133,6 +138,7 @@ void Completion::on_end(const JobResult& result) {
     if (over_ || !chunks_->ended()) return;
     write("data: [DONE]\n\n");
     exchange_->end();
+    trace_.end(200);
     stop_following();
     return;
   }
@@ -150,6 +156,7 @@ void Completion::answer_whole() {
   std::vector<JobResult> results;
   for (auto& result : results_) results.push_back(*std::exchange(result, std::nullopt));
   over_ = true;
+  trace_.end(200);
   exchange_->respond({.status = 200,
                       .body = openai::response_body(request_, results, options),
                       .type = "application/json",
@@ -158,18 +165,22 @@ void Completion::answer_whole() {
 
 void Completion::on_failure(const Error& error) {
   if (over_) return;
+  Response told = problem(error);
+  trace_.end(told.status, std::string(code_name(error.code)));
   if (streaming_) {
-    write("data: " + problem(error).body + "\n\n");
+    write("data: " + told.body + "\n\n");
     exchange_->end();
   } else {
-    exchange_->respond(problem(error));
+    exchange_->respond(std::move(told));
   }
   stop_following();
 }
 
 void Completion::refuse(const Error& error) {
   if (std::exchange(over_, true)) return;
-  exchange_->respond(problem(error));
+  Response told = problem(error);
+  trace_.end(told.status, std::string(code_name(error.code)));
+  exchange_->respond(std::move(told));
 }
 
 void Completion::on_wait() {
@@ -203,6 +214,7 @@ void Completion::leave(Desk& desk) {
 
 void Completion::stop_following() {
   over_ = true;
+  trace_.end(client_gone, "client_gone");
   if (desk_ == nullptr) return;
   for (const std::string& id : running_) desk_->unfollow(id, *this);
   if (!repeatable_ && !running_.empty()) {

@@ -12,6 +12,7 @@
 
 #include "http/desk.hpp"
 #include "http/exchange.hpp"
+#include "http/request_trace.hpp"
 #include "schemas/openai/chunks.hpp"
 #include "schemas/openai/endpoint.hpp"
 #include "schemas/openai/request.hpp"
@@ -19,15 +20,19 @@
 namespace millrace::http {
 
 struct CompletionOptions {
-  std::uint64_t timeout_ms = 600'000;  // from the request to the end of the answer
-  openai::TokenLookup token_bytes{};   // for the texts of tokens with logprobs; empty: none
+  std::uint64_t timeout_ms = 600'000;         // from the request to the end of the answer
+  openai::TokenLookup token_bytes{};          // for the texts of tokens with logprobs; empty: none
+  std::shared_ptr<trace::Exporter> traces{};  // takes the spans of requests; null: none
 };
 
 class Completion final : public JobListener, public std::enable_shared_from_this<Completion> {
  public:
   Completion(std::shared_ptr<Exchange> exchange, openai::Endpoint endpoint,
              const CompletionOptions& options)
-      : exchange_(std::move(exchange)), endpoint_(endpoint), options_(options) {}
+      : exchange_(std::move(exchange)),
+        endpoint_(endpoint),
+        options_(options),
+        trace_(exchange_->request(), options.traces) {}
 
   void begin(Desk& desk);
   void leave(Desk& desk);  // the client has gone
@@ -51,6 +56,7 @@ class Completion final : public JobListener, public std::enable_shared_from_this
   const std::shared_ptr<Exchange> exchange_;
   const openai::Endpoint endpoint_;
   const CompletionOptions& options_;
+  RequestTrace trace_;
   Desk* desk_ = nullptr;
   bool repeatable_ = false;  // the request has an Idempotency-Key
   bool over_ = false;        // it is answered, or the client is gone

@@ -22,7 +22,9 @@ class BrokerFace final : public Face {
  public:
   explicit BrokerFace(FaceOptions options)
       : options_(std::move(options)),
-        completion_{.timeout_ms = options_.timeout_ms, .token_bytes = options_.token_bytes},
+        completion_{.timeout_ms = options_.timeout_ms,
+                    .token_bytes = options_.token_bytes,
+                    .traces = options_.traces},
         links_({.endpoint = options_.endpoint, .keys = options_.keys}) {}
   ~BrokerFace() override { stop(0); }
 

@@ -19,6 +19,10 @@
 #include "schemas/base/error.hpp"
 #include "schemas/openai/logprobs.hpp"
 
+namespace millrace::trace {
+class Exporter;
+}
+
 namespace millrace::http {
 
 struct FaceOptions {
@@ -30,6 +34,7 @@ struct FaceOptions {
   std::uint64_t timeout_ms = 600'000;      // for one answer
   ServerLimits limits{};
   openai::TokenLookup token_bytes{};           // for the texts of tokens with logprobs
+  std::shared_ptr<trace::Exporter> traces{};   // takes the spans of requests; null: none
   std::function<void(Routes&)> more_routes{};  // those of others, which come first
 };
 

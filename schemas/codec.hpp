@@ -56,17 +56,23 @@ std::string encode_labels(const JobLabels& labels);
 Result<JobLabels> decode_labels(std::string_view bytes);
 
 // Hash of the canonical form (keys sorted, only what the producer gave) of a body that decode_job
-// has accepted, as 32 hex digits. It is the id of a job that gives none.
+// has accepted, as 32 hex digits.
 std::string canonical_hash(std::string_view job_body);
+// The id of a job that gives none: the same, but that its trace (is_traced) makes no other id.
+std::string derived_id(std::string_view job_body);
 // Hash of what a job asks for, as 32 hex digits: jobs under one id are compared by it. Defaults
 // that are spelled out, other spellings of a value and ignored fields make no difference, nor do
-// the times between which it may run.
+// the times between which it may run, nor the trace (`traceparent` and `tracestate` of its
+// metadata), because each try of a traced producer has another one.
 std::string job_hash(const Job& job);
-// The hash of version 2, in which these times count.
+bool is_traced(const Job& job);
+// The hash of version 3, in which the trace counts.
+std::string traced_job_hash(const Job& job);
+// The hash of version 2, in which the times and the trace count.
 std::string timed_job_hash(const Job& job);
 // The version is stored beside the hash, because another version hashes in another way. Ledgers
-// hold jobs of version 1, whose hash is canonical_hash of the body, and of version 2.
-inline constexpr int job_hash_version = 3;
+// hold jobs of version 1, whose hash is canonical_hash of the body, and of versions 2 and 3.
+inline constexpr int job_hash_version = 4;
 
 // The seed of a job that gives none: a hash of its custom_id, its prompt and its sampling fields
 // (`sampling`, Sampling and LogitEdits) as the job gives them, and of nothing else, also not of

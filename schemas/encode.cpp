@@ -12,6 +12,8 @@ using wire::Packer;
 
 namespace {
 
+constexpr const char* trace_fields[] = {"traceparent", "tracestate"};  // of a job's metadata
+
 // About how many bytes a message of many bodies takes. Growing by doubling would copy each several
 // times, and take pages from the system as often.
 std::size_t bytes_of(const auto& bodies, auto body_of) {
@@ -94,11 +96,23 @@ std::string timed_job_hash(const Job& job) {
   return hash128(encode_job(job)).hex();
 }
 
-std::string job_hash(const Job& job) {
+std::string traced_job_hash(const Job& job) {
   Job timeless = job;
   timeless.not_before_us.reset();
   timeless.deadline_us.reset();
   return timed_job_hash(timeless);
+}
+
+bool is_traced(const Job& job) {
+  return std::ranges::any_of(trace_fields,
+                             [&](const char* name) { return job.metadata.contains(name); });
+}
+
+std::string job_hash(const Job& job) {
+  if (!is_traced(job)) return traced_job_hash(job);
+  Job untraced = job;
+  for (const char* name : trace_fields) untraced.metadata.erase(name);
+  return traced_job_hash(untraced);
 }
 
 std::uint64_t derived_seed(const Job& job) {

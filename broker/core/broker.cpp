@@ -41,7 +41,9 @@ Broker::Broker(CoreConfig config)
                       }),
       stream_requests_(out_, sessions_, config_),
       retainer_(out_, config_),
-      backups_(out_, sessions_) {}
+      backups_(out_, sessions_) {
+  out_.tell_jobs(config_.tell_jobs);
+}
 
 Actions Broker::handle(Event event, Now now) {
   out_.begin(now);

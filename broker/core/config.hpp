@@ -53,6 +53,8 @@ struct CoreConfig : CoreTuning {
   // local user, who may do everything as the default tenant.
   std::optional<std::vector<Grant>> grants;
 
+  bool tell_jobs = false;  // the actions tell what happens to each job (JobNews)
+
   std::uint32_t heartbeat_ms = limits::heartbeat_ms;
   std::uint32_t lease_ms = limits::lease_ms;
   // The client that loses its session may have gone without a goodbye; if it has not, it is asked

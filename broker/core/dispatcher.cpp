@@ -241,6 +241,9 @@ void Dispatcher::send(Engine& engine, std::vector<ClaimedJob> jobs) {
     held.cost_tokens = job.cost_tokens;
     engines_.hold(engine, job.lease, std::move(held));
     count_hand_out(job);
+    if (out_.tells_jobs()) {
+      out_.tell({JobStep::leased, job.tenant, job.job, engine.name, job.attempt});
+    }
     message.leases.push_back({job.lease, std::move(job.job), job.attempt, job.alone,
                               job.submitted_us, std::move(job.body), job.prefix});
   }

@@ -9,7 +9,10 @@ namespace millrace::broker {
 
 void Doorbell::written(const FinishReply& entry) {
   due(entry.tenant, entry.stream, entry.epoch, entry.number);
-  if (entry.stream != rejected_stream) out_.tally().ended(entry);
+  if (entry.stream != rejected_stream) {
+    out_.tally().ended(entry);
+    if (out_.tells_jobs()) out_.tell({JobStep::ended, entry.tenant, entry.job, {}, 0, entry});
+  }
   if (entry.batch.empty()) return;
   rates_.ended(entry.tenant, entry.batch, out_.now().mono_us);
   if (entry.batch_number != 0) due(entry.tenant, batches_stream, entry.epoch, entry.batch_number);

@@ -30,6 +30,7 @@ struct HeldLease {
   std::int64_t seen_us = 0;       // time of the hand-out, or of the last heartbeat that listed it
   bool listed = false;            // the last heartbeat listed it
   std::uint64_t cost_tokens = 0;  // 0: not known, as it was handed out by another broker
+  bool partial_told = false;      // those that trace the job know of its first text
 };
 
 struct Engine {

@@ -230,6 +230,7 @@ void Engines::finished(const std::string& name, std::uint64_t id,
         doorbell_.written(*r);
       } else {
         out_.tally().ended(*r);
+        if (out_.tells_jobs()) out_.tell({JobStep::given_back, r->tenant, r->job});
       }
       dispatcher_.lease_ended(r->tenant);
       continue;
@@ -275,6 +276,9 @@ void Engines::partials(Engine& engine, Partials partials) {
     const auto held = engine.leases.find(entry.lease);
     // The engine no longer holds this lease, or the broker has not read the lease's job.
     if (held == engine.leases.end() || held->second.stream.empty()) continue;
+    if (out_.tells_jobs() && !std::exchange(held->second.partial_told, true)) {
+      out_.tell({JobStep::partial, held->second.tenant, held->second.job});
+    }
     entry.lease = 0;
     entry.job = held->second.job;
     entry.custom_id = held->second.custom_id;

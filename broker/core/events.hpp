@@ -3,6 +3,7 @@
 // knows sockets, threads or clocks: the server and the simulator use the same values.
 // Thread safety: plain values.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -102,6 +103,17 @@ struct Note {  // a line for the log
   NoteLevel level = NoteLevel::info;
   std::string text;
 };
+// What happens to a job between its submission and its end, for those that trace jobs. Told only
+// where CoreConfig::tell_jobs is set. `given_back` also where it runs again after an engine's
+// error; `partial` for the first text of a lease alone.
+enum class JobStep : std::uint8_t { leased, given_back, partial, ended };
+struct JobNews {
+  JobStep step = JobStep::leased;
+  std::string tenant, job;
+  std::string engine{};              // of `leased`: its name
+  std::uint32_t attempt = 0;         // of `leased`
+  std::optional<FinishReply> end{};  // of `ended`
+};
 struct Actions {
   std::vector<LedgerRequest> ledger;
   std::vector<Outgoing> messages;
@@ -109,6 +121,7 @@ struct Actions {
   std::vector<Note> notes;
   std::vector<EngineInfo> joined;  // engines that said hello
   std::vector<std::string> hung;   // names of hung engines: the owner should end their processes
+  std::vector<JobNews> jobs{};
 };
 
 }  // namespace millrace::broker

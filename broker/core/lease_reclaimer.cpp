@@ -94,21 +94,26 @@ void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> l
                                Blame blame) {
   if (leases.empty()) return;
   GiveBack give;
+  std::vector<JobNews> news;
   for (const auto lease : leases) {
     const auto held = engines_.drop(lease);
     if (held && held->waiting) give.waiting.push_back(lease);
+    if (held && !held->job.empty() && out_.tells_jobs())
+      news.push_back({JobStep::given_back, held->tenant, held->job});
     leaving_.insert(lease);
   }
   give.leases = leases;
   give.blame = blame;
   give.engine = engine;
-  out_.ask_one(std::move(give), [this, leases = std::move(leases)](Result<Reply> reply) {
+  out_.ask_one(std::move(give), [this, leases = std::move(leases),
+                                 news = std::move(news)](Result<Reply> reply) {
     for (const auto lease : leases) leaving_.erase(lease);
     auto* back = reply_as<GiveBackReply>(reply);
     if (back == nullptr) {
       // The leases are still in the ledger and lapse there; a later sweep gives them back.
       return out_.note(NoteLevel::error, "giving leases back failed: " + reply_error(reply).text());
     }
+    for (const JobNews& one : news) out_.tell(one);
     for (const auto& ended : back->ended) {
       if (ended.state == JobState::failed) ++out_.counters().dead_lettered;
       doorbell_.written(ended);

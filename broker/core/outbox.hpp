@@ -47,6 +47,9 @@ class Outbox {
   void end_audits(const std::string& outcome);  // of all requests that have none yet
   void joined(EngineInfo engine);
   void hung(std::string engine);
+  void tell_jobs(bool on) { tell_jobs_ = on; }
+  bool tells_jobs() const { return tell_jobs_; }  // else nobody wants what follows
+  void tell(JobNews news) { actions_.jobs.push_back(std::move(news)); }
 
   void complete(Completed completed);  // runs its continuation
   std::size_t waiting() const { return continuations_.size(); }
@@ -57,6 +60,7 @@ class Outbox {
   CoreCounters counters_;
   Tally tally_;
   Actions actions_;
+  bool tell_jobs_ = false;
   struct Audited {
     std::string who, request;
   };

@@ -94,12 +94,15 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
                   std::to_string((now_us - *job.deadline_us) / 1'000'000) + " s in the past",
               "give a later deadline, or none"};
   }
+  const bool traced = is_traced(job);
   SubmitJob operation;
   operation.tenant = tenant;
   operation.hash = job_hash(job);
   operation.body_hash = canonical_hash(body);
-  if (job.not_before_us || job.deadline_us) operation.timed_hash = timed_job_hash(job);
-  operation.id = job.id.empty() ? operation.body_hash : job.id;
+  if (traced) operation.traced_hash = traced_job_hash(job);
+  if (traced || job.not_before_us || job.deadline_us) operation.timed_hash = timed_job_hash(job);
+  operation.id = job.id;
+  if (job.id.empty()) operation.id = traced ? derived_id(body) : operation.body_hash;
   operation.labels = labels_of(decoded);
   operation.cost_tokens = job_cost_tokens(job);
   operation.prefix = prefix_key(job.request.prompt);

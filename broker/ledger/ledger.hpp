@@ -67,6 +67,7 @@ struct SubmitJob {
   std::string body_hash{};  // canonical_hash, for the comparison with jobs of hash version 1
   // timed_job_hash, for that with jobs of version 2; empty: the same as `hash`.
   std::string timed_hash{};
+  std::string traced_hash{};                    // likewise traced_job_hash, for jobs of version 3
   std::optional<std::int64_t> not_before_us{};  // it is in no queue before
   std::uint64_t prefix = 0;  // names what its prompt begins with; 0: nothing that matters
 };
@@ -84,6 +85,10 @@ struct FinishReply {
   std::string batch{};             // of the job
   std::uint64_t batch_number = 0;  // of the entry that tells the batch's end; 0: none
   std::optional<Code> reason{};    // of the error with which the job failed, or runs again
+  // Of the job, for those that trace it. An entry that tells the end of no job has none of them.
+  std::int64_t submitted_us = 0;
+  std::uint32_t attempts = 0;
+  Body labels{};
 };
 
 // The facts of a job that its published result repeats.

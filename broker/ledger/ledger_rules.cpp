@@ -54,7 +54,8 @@ JobRecord record_of(const SubmitJob& op, std::int64_t now_us) {
 std::string hash_of(const SubmitJob& op, int version) {
   if (version == op.hash_version) return op.hash;
   if (version == 1) return op.body_hash;
-  return version == 2 ? (op.timed_hash.empty() ? op.hash : op.timed_hash) : "";
+  if (version == 2) return op.timed_hash.empty() ? op.hash : op.timed_hash;
+  return version == 3 ? (op.traced_hash.empty() ? op.hash : op.traced_hash) : "";
 }
 
 // Whether this end is none: the job runs again, later.

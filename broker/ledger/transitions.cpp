@@ -210,6 +210,9 @@ FinishReply Transitions::end(JobRecord& job, const Outcome& outcome) {
   records_.update_job(job);
   reply.batch = job.batch;
   if (job.error) reply.reason = job.error->code;
+  reply.submitted_us = job.submitted_us;
+  reply.attempts = job.attempts;
+  reply.labels = job.labels;
   if (!job.batch.empty()) reply.batch_number = finish_batch(job.tenant, job.batch);
   // Only a failed job can run again.
   if (job.state != JobState::failed) records_.delete_body(job);

@@ -103,6 +103,13 @@ inline constexpr Metric messages_dropped{
     "millrace_messages_dropped_total", counter, "",
     "Messages that could not be delivered, or whose frames could not be read."};
 
+// ---- traces
+inline constexpr Metric spans_sent{"millrace_spans_sent_total", counter, "",
+                                   "Spans of traces that the receiver has taken."};
+inline constexpr Metric spans_dropped{
+    "millrace_spans_dropped_total", counter, "",
+    "Spans that it has not taken, or for which there was no room."};
+
 inline constexpr const Metric* all[] = {&jobs,
                                         &submitted,
                                         &deduplicated,
@@ -140,6 +147,8 @@ inline constexpr const Metric* all[] = {&jobs,
                                         &decode_errors,
                                         &messages_refused,
                                         &messages_unauthorized,
-                                        &messages_dropped};
+                                        &messages_dropped,
+                                        &spans_sent,
+                                        &spans_dropped};
 
 }  // namespace millrace::broker::metric

@@ -116,6 +116,8 @@ void add_core(Page& page, const Measures& measures) {
   page.add(metric::messages_refused, {}, measures.core.refused);
   page.add(metric::messages_unauthorized, {}, measures.core.unauthorized);
   page.add(metric::messages_dropped, {}, measures.dropped_messages);
+  page.add(metric::spans_sent, {}, measures.spans_sent);
+  page.add(metric::spans_dropped, {}, measures.spans_dropped);
 }
 
 }  // namespace

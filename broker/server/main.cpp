@@ -20,6 +20,7 @@
 #include "http/face.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/service_manager.hpp"
+#include "schemas/trace/exporter.hpp"
 
 namespace {
 
@@ -120,11 +121,20 @@ http::FaceOptions face_options(const broker::Settings& settings) {
 
 // The HTTP face, where one is asked for.
 Result<std::unique_ptr<http::Face>> start_face(const broker::Settings& settings,
-                                               const broker::BrokerServer& server) {
+                                               const broker::BrokerServer& server,
+                                               std::shared_ptr<trace::Exporter> traces) {
   if (settings.http.empty()) return nullptr;
   http::FaceOptions options = face_options(settings);
   options.endpoint = server.clients();
+  options.traces = std::move(traces);
   return http::Face::start(std::move(options));
+}
+
+// Null where nobody takes spans.
+Result<std::shared_ptr<trace::Exporter>> start_exporter(const broker::Settings& settings) {
+  MILLRACE_ASSIGN(auto read,
+                  trace::read_settings(settings.traces, {"millrace-broker", MILLRACE_VERSION}));
+  return trace::Exporter::start(std::move(read));
 }
 
 void announce(const broker::BrokerServer& server, const http::Face* face,
@@ -167,6 +177,12 @@ int run(Running running) {
   // Block the signals before any thread starts, so that all inherit this and only this one waits.
   const auto signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  auto traces = start_exporter(settings);
+  if (!traces) {
+    tell(traces.error());
+    return 2;
+  }
+  options.traces = *traces;
   options.ended = [] { ::kill(::getpid(), SIGUSR1); };
   auto server = broker::BrokerServer::start(std::move(options));
   if (!server) {
@@ -187,7 +203,7 @@ int run(Running running) {
                          {"doorbell", (*server)->doorbell()},
                          {"push", (*server)->push()},
                          {"ledger", settings.ledger}});
-  auto face = start_face(settings, **server);
+  auto face = start_face(settings, **server, *traces);
   if (!face) {
     tell(face.error());
     return face.error().code == Code::usage ? 2 : 3;

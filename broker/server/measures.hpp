@@ -45,6 +45,7 @@ struct Measures {
   std::optional<StoreMeasures> store;  // none: the ledger is in memory
   std::size_t client_sessions = 0, engine_sessions = 0;
   std::uint64_t dropped_messages = 0;
+  std::uint64_t spans_sent = 0, spans_dropped = 0;         // of traces
   std::uint64_t refused_keys = 0, refused_handshakes = 0;  // connections
 };
 

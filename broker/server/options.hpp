@@ -11,6 +11,10 @@
 #include "schemas/base/error.hpp"
 #include "schemas/base/net/local_endpoint.hpp"
 
+namespace millrace::trace {
+class Exporter;
+}
+
 namespace millrace::broker {
 
 struct ServerOptions {
@@ -30,6 +34,8 @@ struct ServerOptions {
   CoreConfig core;
   std::shared_ptr<const DiskMarks> disk_marks;  // of the free space; null: none
   std::string backups;  // the folder of backups; empty: `backups` in the ledger's folder
+
+  std::shared_ptr<trace::Exporter> traces{};  // takes the spans of jobs; null: they have none
 
   // The broker's thread calls these; they must not wait for it.
   std::function<void(const EngineInfo& engine)> engine_joined;

@@ -13,6 +13,7 @@
 #include "broker/core/submissions.hpp"
 #include "broker/ledger/open_ledger.hpp"
 #include "broker/server/authenticator.hpp"
+#include "broker/server/job_traces.hpp"
 #include "broker/server/keyring.hpp"
 #include "broker/server/ledger_client.hpp"
 #include "broker/server/measuring.hpp"
@@ -61,6 +62,7 @@ struct BrokerServer::State {
   std::optional<Sockets> sockets;
   std::unique_ptr<LedgerClient> ledger_client;
   std::unique_ptr<Broker> core;
+  std::optional<JobTraces> job_traces;  // none: nobody takes spans
   std::thread thread;
   std::string clients, engines, doorbell, push;  // as bound
   std::atomic<bool> running = false, read_keys = false;
@@ -123,6 +125,8 @@ Status BrokerServer::State::open() {
   if (config.broker_id.empty()) config.broker_id = random_id();
   config.doorbell = doorbell;
   config.push = !push.empty();
+  config.tell_jobs = options.traces != nullptr;
+  if (options.traces) job_traces.emplace(options.traces);
   core = std::make_unique<Broker>(std::move(config));
   ledger_client =
       std::make_unique<LedgerClient>(std::move(ledger), [w = waker.get()] { w->wake(); });
@@ -183,6 +187,7 @@ Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
   for (const auto& out : actions.messages)
     MILLRACE_TRY(sockets->send(out, clock.monotonic_us(), more));
   for (const auto& ring : actions.rings) MILLRACE_TRY(sockets->ring(ring));
+  for (const auto& news : actions.jobs) job_traces->take(news, clock.wall_us());
   for (const auto& engine : actions.joined) {
     if (options.engine_joined) options.engine_joined(engine);
   }
@@ -269,6 +274,11 @@ Measures BrokerServer::State::measures() const {
   out.dropped_messages = sockets->dropped();
   out.refused_handshakes = sockets->refused();
   if (authenticator) out.refused_keys = authenticator->refused();
+  if (options.traces) {
+    const trace::ExportCounts spans = options.traces->counts();
+    out.spans_sent = spans.sent;
+    out.spans_dropped = spans.dropped;
+  }
   return out;
 }
 

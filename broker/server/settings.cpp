@@ -121,6 +121,12 @@ std::vector<Setting> settings_of(Settings& s) {
        "address that shows metrics for Prometheus, at /metrics [none]",
        "Like 127.0.0.1:9464; port 0 chooses a free one. Without --keys only this machine can reach "
        "it."},
+      {"traces", "url", "--traces", "URL", text, later, &s.traces, 0, 0,
+       "URL that takes spans of traces by OTLP over HTTP, like http://127.0.0.1:4318 [none]",
+       "OpenTelemetry's environment variables count, too: OTEL_EXPORTER_OTLP_ENDPOINT and what "
+       "belongs to it. A job has spans if its metadata has a traceparent that is sampled, or as "
+       "OTEL_TRACES_SAMPLER says.",
+       true},
       {"keys", "folder", "--keys", "DIR", text, later, &s.keys, 0, 0,
        "folder of the keys that may connect; without it only ipc:// and loopback [none]",
        "It holds broker.key and the list of allowed keys, which `millrace keys` writes. The broker "

@@ -26,7 +26,7 @@ struct Settings {
   std::string ledger = "millrace-ledger", backups;
   std::string clients = ServerOptions().clients, engines = ServerOptions().engines;
   std::string doorbell = ServerOptions().doorbell, push;
-  std::string metrics;
+  std::string metrics, traces;
   std::string keys;
   std::string http, http_cert, http_key, http_allow_origin;  // no address: no HTTP
   std::uint64_t http_timeout_s = 600;

@@ -44,11 +44,16 @@ inline constexpr Metric latency{"millrace_e2e_request_latency_seconds", histogra
                                 "From the engine's acceptance of a job to its end."};
 inline constexpr Metric queue_time{"millrace_request_queue_time_seconds", histogram, "model_name",
                                    "From the engine's acceptance of a job to its first step."};
+inline constexpr Metric spans_sent{"millrace_spans_sent_total", counter, "model_name",
+                                   "Spans of traces that the receiver has taken."};
+inline constexpr Metric spans_dropped{
+    "millrace_spans_dropped_total", counter, "model_name",
+    "Spans that it has not taken, or for which there was no room."};
 
 inline constexpr const Metric* all[] = {
-    &running,        &waiting,     &kv_usage,    &prompt_tokens, &generation_tokens,
-    &prefix_queries, &prefix_hits, &preemptions, &steps,         &success,
-    &failure,        &first_token, &token_gap,   &latency,       &queue_time};
+    &running,     &waiting,     &kv_usage,   &prompt_tokens, &generation_tokens, &prefix_queries,
+    &prefix_hits, &preemptions, &steps,      &success,       &failure,           &first_token,
+    &token_gap,   &latency,     &queue_time, &spans_sent,    &spans_dropped};
 
 // The bounds of the times, in seconds: those of vLLM, and longer ones, because batch jobs may wait
 // and run for hours.

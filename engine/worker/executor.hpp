@@ -27,8 +27,9 @@ struct Task {
   GenerationRequest request;
   std::uint32_t priority = limits::priority_default;
   std::uint64_t prefix = 0;  // as in Lease
-  std::string job{};         // its id, and the trace context that its metadata names, for the log
-  std::string traceparent{};
+  std::string job{};         // its id, and the trace context that its metadata names
+  std::string traceparent{}, tracestate{};
+  std::int64_t submitted_us = 0;  // as in Lease
 };
 
 struct Ended {
@@ -57,6 +58,7 @@ struct ExecutorCounts {
   std::uint64_t preemptions = 0;  // sequences that gave their pages back, to be computed again
   double kv_used = 0;             // share of the KV cache's pages that running sequences hold
   Histogram token_gaps{};         // seconds between two tokens of a text
+  std::uint64_t spans_sent = 0, spans_dropped = 0;  // of traces
 };
 
 class Executor {

@@ -19,8 +19,12 @@ Result<Task> prepare(const Lease& lease, const ExecutorInfo& info) {
   Task task{
       lease.lease, std::move(job.custom_id), std::move(job.request), job.priority, lease.prefix,
       lease.job};
+  task.submitted_us = lease.submitted_us;
   if (const auto trace = job.metadata.find("traceparent"); trace != job.metadata.end()) {
     task.traceparent = trace->second;
+  }
+  if (const auto state = job.metadata.find("tracestate"); state != job.metadata.end()) {
+    task.tracestate = state->second;
   }
   return task;
 }

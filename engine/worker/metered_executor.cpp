@@ -72,6 +72,8 @@ std::string MeteredExecutor::page() const {
   page.add(metric::preemptions, {model}, counts.preemptions);
   page.add(metric::steps, {model}, progress().steps);
   page.add(metric::token_gap, {model}, metrics::shown(counts.token_gaps));
+  page.add(metric::spans_sent, {model}, counts.spans_sent);
+  page.add(metric::spans_dropped, {model}, counts.spans_dropped);
   const std::lock_guard lock(mutex_);
   const auto running = static_cast<std::uint64_t>(
       std::ranges::count_if(held_, [](const auto& held) { return held.second; }));

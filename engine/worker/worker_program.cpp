@@ -14,10 +14,12 @@
 #include "engine/worker/metered_executor.hpp"
 #include "engine/worker/metrics_server.hpp"
 #include "engine/worker/parent_watch.hpp"
+#include "engine/worker/traced_executor.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
 #include "schemas/keys/key_file.hpp"
+#include "schemas/trace/exporter.hpp"
 
 namespace millrace::worker {
 namespace {
@@ -44,6 +46,16 @@ void handle_signals(Link* link) {
   ::sigaction(SIGINT, &action, nullptr);
 }
 
+// Null where nobody takes spans. `software` is a name and a version.
+Result<std::shared_ptr<trace::Exporter>> start_exporter(const ProgramFlags& flags,
+                                                        const std::string& software) {
+  const auto space = software.find(' ');
+  const std::string version = space == std::string::npos ? "" : software.substr(space + 1);
+  MILLRACE_ASSIGN(auto settings,
+                  trace::read_settings(flags.traces, {software.substr(0, space), version}));
+  return trace::Exporter::start(std::move(settings));
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -67,6 +79,13 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
                                "names. Without a key only this machine can reach it. With "
                                "--devices each further engine has the next port."))
       ->type_name("HOST:PORT");
+  app.add_option("--traces", flags.traces,
+                 at_length("URL that takes spans of traces by OTLP over HTTP, like "
+                           "http://127.0.0.1:4318 [none]. OpenTelemetry's environment variables "
+                           "count, too: OTEL_EXPORTER_OTLP_ENDPOINT and what belongs to it. A "
+                           "job has spans if its metadata has a traceparent that is sampled, or "
+                           "as OTEL_TRACES_SAMPLER says."))
+      ->type_name("URL");
   app.add_option("--drain-timeout", flags.drain_timeout_s,
                  "time to finish running jobs when told to stop")
       ->type_name("SEC")
@@ -82,6 +101,7 @@ std::vector<std::string> program_arguments(const ProgramFlags& flags) {
                                   "--drain-timeout", std::to_string(flags.drain_timeout_s),
                                   "--log-level",     flags.log.level};
   if (!flags.key.empty()) out.insert(out.end(), {"--key", flags.key});
+  if (!flags.traces.empty()) out.insert(out.end(), {"--traces", flags.traces});
   if (flags.log.json) out.emplace_back("--log-json");
   return out;
 }
@@ -90,6 +110,7 @@ Status begin_program(const ProgramFlags& flags) {
   MILLRACE_TRY(set_up_log(flags.log));
   MILLRACE_TRY(net::prepare_endpoint(flags.broker));  // before the slow load of a model
   MILLRACE_TRY(key_for(flags.key, flags.broker));
+  MILLRACE_TRY(trace::check_url(flags.traces));
   if (flags.die_with_parent) MILLRACE_TRY(die_with_parent());
   return {};
 }
@@ -111,7 +132,12 @@ int serve(const ProgramFlags& flags, const char* software, Executor& executor) {
   const auto key = key_for(flags.key, flags.broker);
   if (!key) return report(software, key.error());
   LoggedExecutor logged(executor);
-  MeteredExecutor metered(log_enabled(LogLevel::debug) ? logged : executor);
+  Executor& told = log_enabled(LogLevel::debug) ? logged : executor;
+  auto exporter = start_exporter(flags, software);
+  if (!exporter) return report(software, exporter.error());
+  std::optional<TracedExecutor> traced;
+  if (*exporter) traced.emplace(told, **exporter, options.name, clock);
+  MeteredExecutor metered(traced ? *traced : told);
   std::unique_ptr<http::Server> metrics;
   if (!flags.metrics.empty()) {
     auto served = serve_metrics(flags.metrics, !flags.key.empty(), metered);

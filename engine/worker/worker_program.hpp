@@ -20,6 +20,7 @@ struct ProgramFlags {
   std::string key;      // a key file; empty: none
   std::string name;     // empty: host name and process id
   std::string metrics;  // address that shows metrics; empty: none
+  std::string traces;   // URL that takes spans; empty: that of the environment, if there is one
   std::uint32_t drain_timeout_s = 30;
   bool die_with_parent = false;
   bool tell_joined = false;  // write a line for the supervisor each time that a broker takes it

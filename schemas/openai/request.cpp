@@ -95,6 +95,8 @@ Status add_job(json body, std::string id, const RequestOptions& options, Request
   if (options.deadline_us) job["deadline_us"] = *options.deadline_us;
   if (options.seed && !job.contains("seed")) job["seed"] = *options.seed + out.jobs.size();
   MILLRACE_TRY(note_body(job, out.form.endpoint));
+  if (!options.traceparent.empty()) job["metadata"]["traceparent"] = options.traceparent;
+  if (!options.tracestate.empty()) job["metadata"]["tracestate"] = options.tracestate;
   RequestedJob& added = out.jobs.emplace_back();
   added.id = std::move(id);
   json::to_msgpack(job, added.body);

@@ -31,6 +31,8 @@ struct RequestOptions {
   // Of a job whose body gives none; the next prompt's job has the next one. None: the engine
   // derives it from the job, so that the same request gives the same text.
   std::optional<std::uint64_t> seed{};
+  // For the metadata of the jobs, in place of what the body may say of them; empty: nothing.
+  std::string traceparent{}, tracestate{};
 };
 
 struct RequestedJob {

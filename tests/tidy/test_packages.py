@@ -45,6 +45,7 @@ STANDS_FOR = {
     "libpng-dev": include("png.h"),
     "libtomlplusplus-dev": include("toml++/"),
     "libmicrohttpd-dev": include("microhttpd.h"),
+    "libcurl4-openssl-dev": include("curl/curl.h"),
     "prometheus-cpp-dev": include("prometheus/"),
     "ocl-icd-opencl-dev": cmake(r"find_package\(OpenCL\b"),
     "opencl-headers": include("CL/cl"),

@@ -40,7 +40,7 @@ EXTRA = {
 }
 # Headers that take seconds to compile, which our headers must not include.
 HEAVY = re.compile(r"msgpack|CL/opencl\.hpp|nlohmann/|CLI/|spdlog/|zmq\.hpp|sqlite3\.h|"
-                   r"microhttpd\.h|prometheus/")
+                   r"microhttpd\.h|prometheus/|curl/")
 # Only sources include these.
 PRIVATE = {"schemas/pack.hpp", "schemas/tools/json_types.hpp", "schemas/openai/request_json.hpp"}
 ENGINE_CORE_BANNED = re.compile(r"[<\"](zmq|msgpack|sqlite3)")

@@ -329,5 +329,21 @@ TEST_P(StoredJobTest, TheTimesOfAJobMakeNoOther) {
   EXPECT_TRUE(submit(job("b")).known) << "without times both versions are the same";
 }
 
+TEST_P(StoredJobTest, TheTraceOfAJobMakesNoOther) {
+  SubmitJob before = job("a");
+  before.hash_version = 3;
+  before.hash = "hash with its trace";
+  submit(before);
+  SubmitJob now = job("a");
+  now.traced_hash = "hash with its trace";
+  EXPECT_TRUE(submit(now).known);
+  now.traced_hash = "hash with another trace";
+  refuse(now, Code::conflict);
+  before = job("b");
+  before.hash_version = 3;
+  submit(before);
+  EXPECT_TRUE(submit(job("b")).known) << "without a trace both versions are the same";
+}
+
 }  // namespace
 }  // namespace millrace::broker::test

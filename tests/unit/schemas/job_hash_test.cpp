@@ -49,5 +49,40 @@ TEST(JobHash, IsOfWhatTheJobAsksFor) {
   EXPECT_EQ(plain, "b9b227c97bd7f9ef2de5a3aac6d5a057");
 }
 
+TEST(DerivedId, IsTheSameForEachTrace) {
+  const auto body = [](const std::string& metadata) {
+    return map({{"prompt", str("x")}, {"metadata", metadata}});
+  };
+  const std::string plain = body(map({{"mine", str("1")}}));
+  const std::string traced =
+      body(map({{"tracestate", str("c")}, {"mine", str("1")}, {"traceparent", str("a")}}));
+  EXPECT_EQ(derived_id(plain), canonical_hash(plain));
+  EXPECT_EQ(derived_id(traced), derived_id(plain));
+  EXPECT_NE(canonical_hash(traced), canonical_hash(plain));
+  EXPECT_NE(derived_id(body(map({{"mine", str("2")}}))), derived_id(plain));
+  const std::string bare = map({{"prompt", str("x")}});
+  EXPECT_EQ(derived_id(body(map({{"traceparent", str("a")}}))), canonical_hash(bare));
+  // Only metadata has a trace.
+  const std::string named = map({{"prompt", str("x")}, {"traceparent", str("a")}});
+  EXPECT_EQ(derived_id(named), canonical_hash(named));
+}
+
+TEST(JobHash, TheTraceOfAJobMakesNoOther) {
+  const auto job = [](std::map<std::string, std::string> metadata) {
+    Job out;
+    out.request.prompt = "x";
+    out.metadata = std::move(metadata);
+    return out;
+  };
+  const Job first = job({{"traceparent", "a"}, {"mine", "1"}});
+  const Job second = job({{"traceparent", "b"}, {"tracestate", "c"}, {"mine", "1"}});
+  EXPECT_EQ(job_hash(first), job_hash(second));
+  EXPECT_EQ(job_hash(first), job_hash(job({{"mine", "1"}})));
+  EXPECT_NE(job_hash(first), job_hash(job({{"mine", "2"}})));
+  EXPECT_NE(traced_job_hash(first), traced_job_hash(second));  // version 3
+  EXPECT_TRUE(is_traced(first));
+  EXPECT_FALSE(is_traced(job({{"mine", "1"}})));
+}
+
 }  // namespace
 }  // namespace millrace

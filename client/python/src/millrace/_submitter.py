@@ -8,6 +8,7 @@ from ._codes import TooLargeError, UnexpectedMessageError
 from ._error import MillraceError, error_of
 from ._frame import pack, submit_body
 from ._link import Answer, Link
+from ._trace import traced
 
 MESSAGES = 4  # in flight at once
 JOBS_PER_MESSAGE = 1_000
@@ -80,7 +81,7 @@ class Submitter:
     def add(self, index: int, job: Mapping[str, Any]) -> None:
         self.unanswered += 1
         try:
-            packed = pack(job)
+            packed = pack(traced(job))
             most = self._link.welcome.job_bytes
             if len(packed) > most:
                 raise TooLargeError(f"it has {len(packed)} bytes, and a job may have {most}")
