@@ -41,7 +41,7 @@ void RequestTrace::add(std::string name, trace::Attribute::Value value) {
 void RequestTrace::end(int status, const std::string& error) {
   if (!span_) return;
   span_->end_us = clock_.wall_us();
-  span_->attributes.add("http.response.status_code", std::int64_t{status});
+  span_->attributes.add("http.response.status_code", status);
   if (!error.empty()) span_->attributes.add("error.type", error);
   // What a client did wrong is no error of the server's span.
   if (status >= server_error) span_->error = error;

@@ -76,7 +76,7 @@ void JobTraces::end(const FinishReply& end, std::int64_t now_us) {
   if (!end.batch.empty()) span.attributes.add("millrace.batch", end.batch);
   span.attributes.add("millrace.state", std::string(wire_name(end.state)));
   span.attributes.add("millrace.attempts", end.attempts);
-  span.attributes.add("millrace.number", static_cast<std::int64_t>(end.number));
+  span.attributes.add("millrace.number", end.number);
   if (end.state != JobState::completed) {
     const std::string reason(end.reason ? code_name(*end.reason) : wire_name(end.state));
     span.attributes.add("error.type", reason);

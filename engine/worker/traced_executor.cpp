@@ -19,13 +19,13 @@ const char* operation_of(const GenerationRequest& request) {
 
 void add_request(const GenerationRequest& request, trace::Attributes& to) {
   if (request.task == millrace::Task::score) return;
-  to.add("gen_ai.request.temperature", double{request.sampling.temperature});
-  to.add("gen_ai.request.top_p", double{request.sampling.top_p});
+  to.add("gen_ai.request.temperature", request.sampling.temperature);
+  to.add("gen_ai.request.top_p", request.sampling.top_p);
   if (request.sampling.top_k > 0) {
-    to.add("gen_ai.request.top_k", double{static_cast<double>(request.sampling.top_k)});
+    to.add("gen_ai.request.top_k", static_cast<double>(request.sampling.top_k));
   }
   if (request.sampling.seed) {
-    to.add("gen_ai.request.seed", static_cast<std::int64_t>(*request.sampling.seed));
+    to.add("gen_ai.request.seed", *request.sampling.seed);
   }
   if (request.max_tokens) to.add("gen_ai.request.max_tokens", *request.max_tokens);
   if (request.n > 1) to.add("gen_ai.request.choice.count", request.n);

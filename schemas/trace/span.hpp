@@ -1,5 +1,6 @@
 #pragma once
 // A span: one piece of work of a trace, as OpenTelemetry describes it. Thread safety: plain values.
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,19 +18,26 @@ struct Attribute {
 
 class Attributes {
  public:
-  Attributes& add(std::string name, Attribute::Value value) {
-    list_.push_back({std::move(name), std::move(value)});
-    return *this;
-  }
-  Attributes& add(std::string name, const char* text) {
-    return add(std::move(name), std::string(text));
-  }
-  Attributes& add(std::string name, std::uint32_t number) {
-    return add(std::move(name), std::int64_t{number});
+  // The value is a text, a number, a truth or a list of texts.
+  template <class T>
+  Attributes& add(std::string name, T value) {
+    if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+      return put(std::move(name), static_cast<std::int64_t>(value));
+    } else if constexpr (std::floating_point<T>) {
+      return put(std::move(name), static_cast<double>(value));
+    } else if constexpr (std::convertible_to<T, std::string>) {
+      return put(std::move(name), std::string(std::move(value)));
+    } else {
+      return put(std::move(name), std::move(value));
+    }
   }
   const std::vector<Attribute>& list() const { return list_; }
 
  private:
+  Attributes& put(std::string name, Attribute::Value value) {
+    list_.push_back({std::move(name), std::move(value)});
+    return *this;
+  }
   std::vector<Attribute> list_;
 };
 

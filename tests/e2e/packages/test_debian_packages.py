@@ -4,8 +4,10 @@ import json
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
+from patience import PATIENCE_S
 from roots import Machine, inside, make_root, need_root
 from staged import ROOT, model_path
 
@@ -117,6 +119,26 @@ def test_systemd_starts_the_units_and_they_run_the_jobs(root, machine):
     machine.run("systemctl", "stop", "millrace-engine@small", "millrace-broker")
     assert machine.run("systemctl", "show", "--value", "-p", "Result", "millrace-broker",
                        "millrace-engine@small").split() == ["success", "success"]
+
+
+def test_an_engine_whose_model_is_refused_is_given_up(root, machine):
+    (root / "opt/broken.gguf").write_bytes(b"no model")
+    settings = (root / "etc/millrace/engines/example.env").read_text()
+    (root / "etc/millrace/engines/broken.env").write_text(
+        re.sub("^MODEL=.*$", "MODEL=/opt/broken.gguf", settings, flags=re.MULTILINE))
+    quick = root / "etc/systemd/system/millrace-engine@broken.service.d"
+    quick.mkdir(parents=True)
+    (quick / "quick.conf").write_text("[Service]\nRestartSec=10ms\n")
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "start", "millrace-engine@broken", check=False)
+    words = ("systemctl", "show", "--value", "millrace-engine@broken", "-p")
+    end = time.monotonic() + PATIENCE_S
+    while machine.run(*words, "ActiveState").strip() != "failed":
+        assert time.monotonic() < end, machine.run(*words, "NRestarts")
+        time.sleep(0.2)
+    assert int(machine.run(*words, "NRestarts")) == 50
+    assert "repeated too quickly" in machine.run(
+        "journalctl", "--no-pager", "-u", "millrace-engine@broken")
 
 
 def test_only_members_of_the_group_reach_the_broker(root, machine):

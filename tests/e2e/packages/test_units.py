@@ -42,6 +42,18 @@ def test_the_broker_waits_for_addresses_that_come_up_late():
         assert line in lines, line
 
 
+def test_an_engine_that_cannot_start_is_not_started_for_ever():
+    """The limit is reached by starts that fail at once: their pauses take less than the time of
+    the limit. The long test of the packages sees systemd give such an engine up."""
+    text = (UNITS / "millrace-engine@.service").read_text()
+    minutes, starts, pause_s = (int(re.search(rf"^{name}=(\d+){unit}$", text, re.MULTILINE)[1])
+                                for name, unit in (("StartLimitIntervalSec", "min"),
+                                                   ("StartLimitBurst", ""), ("RestartSec", "s")))
+    assert starts * pause_s < minutes * 60
+    head = text.split("[Service]")[0]
+    assert "StartLimitBurst" in head and "StartLimitIntervalSec" in head  # elsewhere it is ignored
+
+
 def test_a_broken_unit_would_be_seen(tmp_path):
     text = (UNITS / "millrace-broker.service").read_text().replace("Type=notify", "Tpye=notify")
     (tmp_path / "millrace-broker.service").write_text(text)
