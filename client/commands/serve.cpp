@@ -19,6 +19,7 @@
 #include "http/face.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/hash.hpp"
+#include "schemas/trace/exporter.hpp"
 
 namespace millrace::client {
 namespace {
@@ -30,7 +31,7 @@ constexpr std::uint32_t last_answers_ms = 10'000;  // for the answers under way 
 struct Flags {
   EngineChoice engine;
   http::FaceOptions face;
-  std::string folder, allow_origin;
+  std::string folder, allow_origin, traces;
   std::uint64_t timeout_s = 600;
 };
 
@@ -100,6 +101,13 @@ Status serve(Flags& flags, RunConsole& console) {
   options.engine = flags.engine.program;
   options.arguments = {"--model", engine.model};
   for (const auto& word : flags.engine.arguments()) options.arguments.push_back(word);
+  // The engine has its part of the environment's variables by itself.
+  if (!flags.traces.empty())
+    options.arguments.insert(options.arguments.end(), {"--traces", flags.traces});
+  MILLRACE_ASSIGN(auto traces,
+                  trace::read_settings(flags.traces, {"millrace-serve", MILLRACE_VERSION}));
+  MILLRACE_ASSIGN(options.traces, trace::Exporter::start(std::move(traces)));
+  flags.face.traces = options.traces;
   options.device = engine.device;
   options.devices = engine.devices;
   options.step_limit_s = engine.step_limit_s;
@@ -151,6 +159,9 @@ void add_serve_command(CLI::App& app, Invocation& invocation) {
        "a request that is not answered by then fails, and its job ends")
       ->check(CLI::Range(1, 31'536'000))
       ->capture_default_str();
+  rare("--traces", flags->traces, "URL",
+       "URL that takes spans of traces by OTLP over HTTP, like http://127.0.0.1:4318 [none]; "
+       "OpenTelemetry's environment variables count, too");
   rare("--folder", flags->folder, "DIR",
        "where jobs and results are kept [~/.local/state/millrace/serve/MODEL]");
   add_engine_flags(*command, flags->engine, true);

@@ -114,6 +114,7 @@ Status EmbeddedBackend::begin_broker(const BackendOptions& options) {
   server.clients = sockets_.endpoint(socket_names[0]);
   server.engines = sockets_.endpoint(socket_names[1]);
   server.doorbell = sockets_.endpoint(socket_names[2]);
+  server.traces = options.traces;
   server.engine_joined = [this](const EngineInfo& engine) {
     const std::lock_guard lock(mutex_);
     joined_.push_back(engine);

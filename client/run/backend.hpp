@@ -15,6 +15,10 @@
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
 
+namespace millrace::trace {
+class Exporter;
+}
+
 namespace millrace::client {
 
 struct BackendOptions {
@@ -26,6 +30,7 @@ struct BackendOptions {
   std::uint32_t step_limit_s = 120;    // the engine exits if a step takes longer
   bool service = false;                // engines that fail later are started again and again
   bool folder_stays = true;            // the folder outlives the backend: errors may name its files
+  std::shared_ptr<trace::Exporter> traces{};  // takes the broker's spans of jobs; null: none
 };
 
 // How long the broker waits for a step. It waits longer than the engine, whose own error says more.

@@ -37,6 +37,28 @@ def until(condition, what):
     raise AssertionError(f"no {what} within {PATIENCE_S} s")
 
 
+def model_path():
+    path = os.environ.get("MILLRACE_MODEL")
+    if not path:
+        path = subprocess.run([ROOT / "ops" / "model"], check=True, text=True,
+                              capture_output=True).stdout.strip().splitlines()[-1]
+    assert pathlib.Path(path).exists(), f"MILLRACE_MODEL names {path}, which does not exist"
+    return path
+
+
+def start_serve(folder, *options):
+    """A running `millrace serve`, and the address that it tells."""
+    process = subprocess.Popen(
+        [program("millrace"), "serve", "--model", model_path(), "--http", "127.0.0.1:0",
+         "--folder", str(folder), "--json", *options], stdout=subprocess.PIPE, text=True,
+        stderr=open(str(folder) + ".log", "ab"))
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "listening":
+            return process, event["message"].split()[2]
+    raise AssertionError(pathlib.Path(str(folder) + ".log").read_text())
+
+
 class Place:
     def __init__(self, folder, *options):
         self.folder = pathlib.Path(folder)

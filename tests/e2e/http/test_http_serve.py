@@ -3,7 +3,6 @@ import http.client
 import json
 import math
 import os
-import pathlib
 import shutil
 import signal
 import socket
@@ -12,37 +11,15 @@ import urllib.parse
 
 import openai
 import pytest
-from http_place import ROOT, program, until
+from http_place import model_path, program, start_serve, until
 from patience import PATIENCE_S
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 
 
-def model_path():
-    path = os.environ.get("MILLRACE_MODEL")
-    if not path:
-        path = subprocess.run([ROOT / "ops" / "model"], check=True, text=True,
-                              capture_output=True).stdout.strip().splitlines()[-1]
-    assert pathlib.Path(path).exists(), f"MILLRACE_MODEL names {path}, which does not exist"
-    return path
-
-
-def start(folder):
-    """A running server, and the address that it tells."""
-    process = subprocess.Popen(
-        [program("millrace"), "serve", "--model", model_path(), "--http", "127.0.0.1:0",
-         "--folder", str(folder), "--json"], stdout=subprocess.PIPE, text=True,
-        stderr=open(str(folder) + ".log", "ab"))
-    for line in process.stdout:
-        event = json.loads(line)
-        if event["event"] == "listening":
-            return process, event["message"].split()[2]
-    raise AssertionError(pathlib.Path(str(folder) + ".log").read_text())
-
-
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    process, url = start(tmp_path_factory.mktemp("s") / "state")
+    process, url = start_serve(tmp_path_factory.mktemp("s") / "state")
     with openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0) as one:
         until(lambda: one.models.list().data, "model")
         yield one
@@ -158,10 +135,10 @@ def test_long_texts_keep_nobody_waiting(client):
 
 
 def test_ctrl_c_and_a_second_start(tmp_path):
-    process, url = start(tmp_path / "state")
+    process, url = start_serve(tmp_path / "state")
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE_S) == 0
-    process, url = start(tmp_path / "state")
+    process, url = start_serve(tmp_path / "state")
     with openai.OpenAI(base_url=url + "/v1", api_key="none") as client:
         until(lambda: client.models.list().data, "model")
     process.send_signal(signal.SIGTERM)
@@ -169,7 +146,7 @@ def test_ctrl_c_and_a_second_start(tmp_path):
 
 
 def test_one_folder_is_for_one_server(tmp_path):
-    process, url = start(tmp_path / "state")
+    process, url = start_serve(tmp_path / "state")
     second = subprocess.run([program("millrace"), "serve", "--model", model_path(), "--http",
                              "127.0.0.1:0", "--folder", tmp_path / "state"], text=True,
                             capture_output=True, timeout=PATIENCE_S, check=False)
