@@ -5,8 +5,11 @@ import json
 import threading
 
 from google.protobuf import json_format
+from http_place import until
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = f"00-{TRACE}-{SPAN}-01"  # what a caller names
 IDS = ("traceId", "spanId", "parentSpanId")
 
 
@@ -103,3 +106,9 @@ class Receiver:
         self._over.set()
         self.server.shutdown()
         self.server.server_close()
+
+
+def one_span(receiver, name):
+    found = until(lambda: receiver.spans(name), f"span {name}")
+    assert len(found) == 1
+    return found[0]

@@ -6,13 +6,10 @@ import time
 import urllib.request
 
 import millrace
-import openai
 import pytest
-from http_place import HELLO, program, start_serve, until
-from patience import PATIENCE_S
+from http_place import HELLO, program, until
+from receiver import PARENT, SPAN, TRACE, one_span
 
-TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-PARENT = f"00-{TRACE}-{SPAN}-01"
 QUIET = f"00-{TRACE}-{SPAN}-00"  # its spans are not recorded
 INTERNAL, SERVER, CONSUMER = 1, 2, 5
 STUB = ("--text", "one two three four", "--job-steps", "4")
@@ -25,12 +22,6 @@ def client_of(place):
 def metric(place, name):
     with urllib.request.urlopen(place.bound["metrics"]) as page:
         return float(re.search(rf"^{name}(?:{{.*}})? (\S+)$", page.read().decode(), re.M)[1])
-
-
-def one_span(receiver, name):
-    found = until(lambda: receiver.spans(name), f"span {name}")
-    assert len(found) == 1
-    return found[0]
 
 
 def test_a_job_has_spans_of_the_broker_and_the_engine(make_place, receiver):
@@ -184,25 +175,6 @@ def test_a_restart_of_the_broker_keeps_the_span(make_place, receiver):
     span = one_span(receiver, "job")
     assert one_span(receiver, "text_completion").parent == span.id
     assert [name for name, _ in span.events] == ["queued", "leased"]
-
-
-def test_serve_and_its_engine_send_theirs(receiver, tmp_path, monkeypatch):
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
-    process, url = start_serve(tmp_path / "state", "--traces", receiver.url)
-    try:
-        with openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0) as client:
-            until(lambda: client.models.list().data, "model")
-            client.completions.create(model="*", prompt="The sea", max_tokens=2,
-                                      extra_headers={"traceparent": PARENT})
-        job, text = one_span(receiver, "job"), one_span(receiver, "text_completion")
-        request = one_span(receiver, "POST ")
-    finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_S) == 0
-    assert (request.parent, job.parent, text.parent) == (SPAN, request.id, job.id)
-    assert text.attributes["gen_ai.usage.output_tokens"] == 2
-    assert [one.resource["service.name"] for one in (request, job, text)] == [
-        "millrace-serve", "millrace-serve", "millrace-engine"]
 
 
 @pytest.mark.parametrize("status", [None, 400, 503, "away"])
