@@ -83,6 +83,17 @@ Result<bool> is_loopback(const Address& address) {
   return true;
 }
 
+Status check_listen(const std::string& listen, bool keyed, const std::string& what,
+                    const std::string& hint) {
+  MILLRACE_ASSIGN(const Address address, parse_address(listen));
+  MILLRACE_ASSIGN(const bool loopback, is_loopback(address));
+  if (loopback || keyed) return {};
+  return fail(Code::unauthorized,
+              what + " at " + listen +
+                  ": other machines could reach it, and there are no keys that say who may",
+              hint);
+}
+
 Result<Listener> Listener::open(const Address& address) {
   MILLRACE_ASSIGN(const Found found, look_up(address));
   std::string why = "no such interface";

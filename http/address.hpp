@@ -18,6 +18,10 @@ struct Address {
 Result<Address> parse_address(std::string_view text);
 // Whether only programs of this machine can reach it. Errors: usage for an unknown host.
 Result<bool> is_loopback(const Address& address);
+// Checks where a server is to listen. Without keys other machines must not be able to reach it.
+// `what` names the server in the message. Errors: usage; unauthorized, with this hint.
+Status check_listen(const std::string& listen, bool keyed, const std::string& what,
+                    const std::string& hint);
 
 // A socket that listens. Owns its descriptor until it is released.
 class Listener {

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "client/link/entry_result.hpp"
+#include "http/live.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::http {
@@ -18,6 +19,16 @@ constexpr std::size_t jobs_per_submit = 1'000;
 constexpr std::uint64_t bytes_per_submit = 2 * limits::MiB;
 
 }  // namespace
+
+Desk::Desk(client::Session& session, const Clock& clock, std::string stream)
+    : session_(session), clock_(clock), stream_(std::move(stream)) {}
+
+Desk::~Desk() = default;
+
+Live& Desk::live() {
+  if (!live_) live_ = std::make_unique<Live>(*this, clock_);
+  return *live_;
+}
 
 void Desk::ask(Message question, OnAnswer on_answer) {
   to_ask_.push_back({std::move(question), std::move(on_answer)});

@@ -22,6 +22,8 @@
 
 namespace millrace::http {
 
+class Live;
+
 // Each is called on the session's thread.
 class JobListener {
  public:
@@ -34,8 +36,8 @@ class JobListener {
 
 class Desk final : public client::EventHandler, public client::EntrySink {
  public:
-  Desk(client::Session& session, const Clock& clock, std::string stream)
-      : session_(session), clock_(clock), stream_(std::move(stream)) {}
+  Desk(client::Session& session, const Clock& clock, std::string stream);
+  ~Desk() override;
 
   // Sends a question as soon as the session may have one more.
   using OnAnswer = std::function<void(Result<Message>)>;
@@ -60,6 +62,8 @@ class Desk final : public client::EventHandler, public client::EntrySink {
   // Looks for the result of a job that had ended when it was submitted again.
   void find_result(const std::string& job);
   void cancel(std::vector<std::string> jobs);
+  // What the live page asks for.
+  Live& live();
   // The broker's state, at most a second old.
   void with_status(std::function<void(const Result<StatusAnswer>&)> use);
 
@@ -115,6 +119,7 @@ class Desk final : public client::EventHandler, public client::EntrySink {
   std::optional<StatusAnswer> status_;
   std::int64_t status_us_ = 0, told_us_ = 0;
   std::uint32_t seconds_ = 0;
+  std::unique_ptr<Live> live_;  // once it was asked for
   std::vector<std::function<void(const Result<StatusAnswer>&)>> status_users_;
 };
 

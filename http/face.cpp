@@ -1,5 +1,6 @@
 #include "http/face.hpp"
 
+#include <charconv>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -8,10 +9,13 @@
 #include "http/address.hpp"
 #include "http/completion.hpp"
 #include "http/links.hpp"
+#include "http/live.hpp"
 #include "http/models.hpp"
+#include "http/page.hpp"
 #include "http/problem.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/json_writer.hpp"
+#include "schemas/names.hpp"
 
 namespace millrace::http {
 namespace {
@@ -41,6 +45,9 @@ class BrokerFace final : public Face {
   void complete(const Exchanged& exchange, openai::Endpoint endpoint);
   using Answer = std::function<Response(const Result<StatusAnswer>& status)>;
   void with_status(const Exchanged& exchange, Answer answer);
+  using Look = std::function<void(Live& live, Live::Use use)>;
+  void look(const Exchanged& exchange, Look look);
+  void add_live_routes(Routes& routes);
   void sweep();
 
   const FaceOptions options_;
@@ -88,7 +95,10 @@ void BrokerFace::sweep() {
 
 // Refuses a request for a broker with keys before its body is read.
 std::optional<Response> BrokerFace::admit(const Request& request) {
-  if (!request.path.starts_with("/v1/")) return std::nullopt;
+  if (!request.path.starts_with("/v1/") && request.path != "/metrics" && request.path != "/live" &&
+      !request.path.starts_with("/live/")) {
+    return std::nullopt;
+  }
   const Status allowed = links_.check(request.header("Authorization"));
   if (allowed) return std::nullopt;
   return problem(allowed.error(), allowed.error().code == Code::unauthorized ? 401 : 503);
@@ -133,6 +143,51 @@ void BrokerFace::with_status(const Exchanged& exchange, Answer answer) {
   });
 }
 
+// Answers with what the live page asks for.
+void BrokerFace::look(const Exchanged& exchange, Look look) {
+  const auto link = link_for(*exchange);
+  if (!link) return;
+  link->post([exchange, look = std::move(look)](Desk* desk, const Error& error) {
+    if (desk == nullptr) return exchange->respond(problem(error));
+    look(desk->live(), [exchange](const Result<std::string>& json) {
+      if (!json) return exchange->respond(problem(json.error()));
+      exchange->respond({.body = *json, .headers = {{"Cache-Control", "no-store"}}});
+    });
+  });
+}
+
+void BrokerFace::add_live_routes(Routes& routes) {
+  routes.add("GET", "/live", [this](const Exchanged& exchange) {
+    const std::string_view since = exchange->request().argument("since");
+    std::int64_t since_us = 0;
+    std::from_chars(since.data(), since.data() + since.size(), since_us);
+    look(exchange,
+         [since_us](Live& live, Live::Use use) { live.with_view(since_us, std::move(use)); });
+  });
+  routes.add("GET", "/live/jobs", [this](const Exchanged& exchange) {
+    const Request& request = exchange->request();
+    const auto argument = [&](const char* name) { return std::string(request.argument(name)); };
+    JobsRequest question{
+        .batch = argument("batch"), .stream = argument("stream"), .after = argument("after")};
+    if (const std::string name = argument("state"); !name.empty()) {
+      question.state = wire::from_name<JobState>(name);
+      if (!question.state) {
+        return exchange->respond(problem({Code::invalid_value,
+                                          "state: there is no state " + name,
+                                          "use queued, leased, completed, failed, cancelled or "
+                                          "expired",
+                                          {}}));
+      }
+    }
+    look(exchange,
+         [question](Live& live, Live::Use use) { live.with_jobs(question, std::move(use)); });
+  });
+  routes.add("GET", "/live/jobs/{id*}", [this](const Exchanged& exchange) {
+    const std::string id(exchange->request().part("id"));
+    look(exchange, [id](Live& live, Live::Use use) { live.with_job(id, std::move(use)); });
+  });
+}
+
 Routes BrokerFace::routes() {
   Routes routes;
   if (options_.more_routes) options_.more_routes(routes);
@@ -155,12 +210,22 @@ Routes BrokerFace::routes() {
                         [this, id](const auto& one) { return model_answer(one, id, created_s_); });
     });
   });
+  if (options_.metrics) {
+    routes.add("GET", "/metrics", [this](const Exchanged& exchange) {
+      const Status allowed =
+          links_.check_role(exchange->request().header("Authorization"), KeyRole::operate);
+      if (allowed) return options_.metrics(exchange);
+      exchange->respond(problem(allowed.error()));
+    });
+  }
   routes.add("GET", "/health", [](const Exchanged& exchange) {
     exchange->respond({.body = "{\"status\":\"ok\"}", .headers = {}});
   });
   routes.add("GET", "/version", [](const Exchanged& exchange) {
     exchange->respond({.body = "{\"version\":\"" MILLRACE_VERSION "\"}", .headers = {}});
   });
+  add_page_routes(routes);
+  add_live_routes(routes);
   routes.add("GET", "/ready", [this](const Exchanged& exchange) {
     with_status(exchange, [](const auto& status) { return ready_answer(status); });
   });
@@ -183,17 +248,13 @@ std::vector<std::string> split_origins(std::string_view list) {
 }
 
 Status check_face(const FaceOptions& options) {
-  MILLRACE_ASSIGN(const Address address, parse_address(options.listen));
+  MILLRACE_TRY(
+      check_listen(options.listen, !options.keys.empty(), "the HTTP face",
+                   "listen on 127.0.0.1, or make keys with `millrace keys init` and give --keys"));
   if (options.certificate.empty() != options.key.empty()) {
     return fail(Code::usage, "HTTPS needs a certificate and its key", "give both, or neither");
   }
-  if (!options.keys.empty()) return {};
-  MILLRACE_ASSIGN(const bool loopback, is_loopback(address));
-  if (loopback) return {};
-  return fail(Code::unauthorized,
-              "other machines can reach " + options.listen +
-                  ", and the broker has no keys that say who may use it",
-              "listen on 127.0.0.1, or make keys with `millrace keys init` and give --keys");
+  return {};
 }
 
 Result<std::unique_ptr<Face>> Face::start(FaceOptions options) {

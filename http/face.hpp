@@ -36,6 +36,7 @@ struct FaceOptions {
   openai::TokenLookup token_bytes{};           // for the texts of tokens with logprobs
   std::shared_ptr<trace::Exporter> traces{};   // takes the spans of requests; null: none
   std::function<void(Routes&)> more_routes{};  // those of others, which come first
+  Handler metrics{};  // answers /metrics; a broker with keys wants the role `operate`. May be empty
 };
 
 class Face {

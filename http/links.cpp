@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "http/request.hpp"
-#include "schemas/keys/grants.hpp"
 #include "schemas/keys/token.hpp"
 
 namespace millrace::http {
@@ -25,7 +24,7 @@ Status Links::read_allowed_keys() {
   MILLRACE_ASSIGN(const std::vector<Grant> grants, parse_grants(text));
   broker_key_ = own.public_key;
   allowed_.clear();
-  for (const Grant& grant : grants) allowed_.insert(grant.key);
+  for (const Grant& grant : grants) allowed_[grant.key] = grant.roles;
   read_us_ = now;
   return {};
 }
@@ -62,6 +61,15 @@ Status Links::check(std::string_view authorization) {
   const std::scoped_lock lock(mutex_);
   MILLRACE_TRY(key_of(authorization));
   return {};
+}
+
+Status Links::check_role(std::string_view authorization, KeyRole role) {
+  const std::scoped_lock lock(mutex_);
+  MILLRACE_ASSIGN(const KeyPair key, key_of(authorization));
+  if (!keyed() || allowed_[key.public_key].allow(role)) return {};
+  return fail(Code::unauthorized,
+              "the token's key lacks the role `" + KeyRoles{role}.text() + "`, which this needs",
+              "use the token of a key that has it; `millrace keys ls` shows the roles");
 }
 
 Result<std::shared_ptr<Link>> Links::of(std::string_view authorization) {

@@ -7,11 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "http/link.hpp"
+#include "schemas/keys/grants.hpp"
 
 namespace millrace::http {
 
@@ -33,6 +33,8 @@ class Links {
   Result<std::shared_ptr<Link>> of(std::string_view authorization);
   // Whether of() would find a token that is allowed. Errors: as there, but for overloaded.
   Status check(std::string_view authorization);
+  // Whether such a token has the role, too; without keys everyone has. Errors: as of check().
+  Status check_role(std::string_view authorization, KeyRole role);
   // Ends the sessions that were idle for long. Call it now and then.
   void end_idle();
   void end_all();
@@ -46,7 +48,7 @@ class Links {
   const SystemClock clock_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Link>, std::less<>> links_;  // by public key
-  std::set<std::string> allowed_;                                    // public keys
+  std::map<std::string, KeyRoles> allowed_;                          // by public key
   std::map<std::string, KeyPair, std::less<>> known_tokens_;  // deriving a public key takes time
   std::string broker_key_;
   std::int64_t read_us_ = 0;  // when the list was read; 0: not yet

@@ -121,10 +121,11 @@ http::FaceOptions face_options(const broker::Settings& settings) {
 
 // The HTTP face, where one is asked for.
 Result<std::unique_ptr<http::Face>> start_face(const broker::Settings& settings,
-                                               const broker::BrokerServer& server,
+                                               broker::BrokerServer& server,
                                                std::shared_ptr<trace::Exporter> traces) {
   if (settings.http.empty()) return nullptr;
   http::FaceOptions options = face_options(settings);
+  options.metrics = broker::metrics_handler(server);
   options.endpoint = server.clients();
   options.traces = std::move(traces);
   return http::Face::start(std::move(options));
@@ -143,7 +144,11 @@ void announce(const broker::BrokerServer& server, const http::Face* face,
   if (!server.doorbell().empty()) std::printf("doorbell %s\n", server.doorbell().c_str());
   if (!server.push().empty()) std::printf("push %s\n", server.push().c_str());
   if (face != nullptr) std::printf("http %s\n", face->url().c_str());
-  if (metrics != nullptr) std::printf("metrics %s/metrics\n", metrics->url().c_str());
+  if (metrics != nullptr) {
+    std::printf("metrics %s/metrics\n", metrics->url().c_str());
+  } else if (face != nullptr) {
+    std::printf("metrics %s/metrics\n", face->url().c_str());
+  }
   std::printf("ready\n");
   std::fflush(stdout);
   tell_ready();
@@ -190,7 +195,8 @@ int run(Running running) {
     return server.error().code == Code::usage ? 2 : 3;
   }
   std::unique_ptr<http::Server> metrics;
-  if (!settings.metrics.empty()) {
+  // The face shows them, too, so that one address may be both.
+  if (!settings.metrics.empty() && settings.metrics != settings.http) {
     auto served = broker::serve_metrics(settings.metrics, !settings.keys.empty(), **server);
     if (!served) {
       tell(served.error());

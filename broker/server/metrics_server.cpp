@@ -25,14 +25,10 @@ http::Handler metrics_handler(BrokerServer& broker) {
 
 Result<std::unique_ptr<http::Server>> serve_metrics(const std::string& address, bool keyed,
                                                     BrokerServer& broker) {
-  MILLRACE_ASSIGN(const http::Address parsed, http::parse_address(address));
-  MILLRACE_ASSIGN(const bool local, http::is_loopback(parsed));
-  if (!local && !keyed) {
-    return fail(
-        Code::unauthorized, "metrics at " + address + ": other machines could reach them",
-        "name an address like 127.0.0.1:9464; with --keys any address may be named, but the keys "
-        "do not guard metrics: whoever can connect may read them");
-  }
+  MILLRACE_TRY(http::check_listen(
+      address, keyed, "the server of metrics",
+      "name an address like 127.0.0.1:9464; with --keys any address may be named, but the keys "
+      "do not guard metrics: whoever can connect may read them"));
   http::Routes routes;
   routes.add("GET", "/metrics", metrics_handler(broker));
   http::ServerOptions options;

@@ -120,7 +120,9 @@ std::vector<Setting> settings_of(Settings& s) {
       {"listen", "metrics", "--metrics", "HOST:PORT", text, later, &s.metrics, 0, 0,
        "address that shows metrics for Prometheus, at /metrics [none]",
        "Like 127.0.0.1:9464; port 0 chooses a free one. Without --keys only this machine can reach "
-       "it."},
+       "it. The address of --http shows them, too, with keys to tokens with the role `operate`. "
+       "Name "
+       "that address here, or none, if no other server should."},
       {"traces", "url", "--traces", "URL", text, later, &s.traces, 0, 0,
        "URL that takes spans of traces by OTLP over HTTP, like http://127.0.0.1:4318 [none]",
        "OpenTelemetry's environment variables count, too: OTEL_EXPORTER_OTLP_ENDPOINT and what "

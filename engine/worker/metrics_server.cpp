@@ -10,14 +10,10 @@ namespace millrace::worker {
 
 Result<std::unique_ptr<http::Server>> serve_metrics(const std::string& address, bool keyed,
                                                     const MeteredExecutor& executor) {
-  MILLRACE_ASSIGN(const http::Address parsed, http::parse_address(address));
-  MILLRACE_ASSIGN(const bool local, http::is_loopback(parsed));
-  if (!local && !keyed) {
-    return fail(
-        Code::unauthorized, "--metrics " + address + ": other machines could reach it",
-        "name an address like 127.0.0.1:9465; with --key any address may be named, but the key "
-        "does not guard metrics: whoever can connect may read them");
-  }
+  MILLRACE_TRY(http::check_listen(
+      address, keyed, "the server of metrics",
+      "name an address like 127.0.0.1:9465; with --key any address may be named, but the key "
+      "does not guard metrics: whoever can connect may read them"));
   http::Routes routes;
   routes.add("GET", "/metrics", [&executor](const std::shared_ptr<http::Exchange>& exchange) {
     http::Response response;

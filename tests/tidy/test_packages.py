@@ -71,6 +71,7 @@ STANDS_FOR = {
     "systemd": run(r'\["systemd-analyze", '),
     "systemd-container": run(r'\["systemd-nspawn", '),
     "mmdebstrap": run(r'\["mmdebstrap", '),
+    "chromium": run(r'"/usr/bin/chromium"'),
     "dpkg-dev": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),
     "file": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),  # CPack asks it which files are programs
     "rabbitmq-server": run(r"/usr/lib/rabbitmq/bin/rabbitmq-server"),

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CODE = {".cpp", ".hpp", ".h", ".cl", ".py"}
+CODE = {".cpp", ".hpp", ".h", ".cl", ".py", ".js", ".css"}
 LINE_LIMIT = 100
 FILE_LIMIT = 400  # most files stay under 300
 

@@ -28,6 +28,12 @@ def program(name):
     return str(path)
 
 
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 def until(condition, what):
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
@@ -74,7 +80,7 @@ class Place:
             endpoints += [option, f"ipc://{self.sockets}/{name}"]
         self.broker = subprocess.Popen(
             [program("millrace-broker"), "--ledger", str(self.folder / "ledger"), *endpoints,
-             "--http", "127.0.0.1:0",*self.options],
+             *([] if "--http" in self.options else ["--http", "127.0.0.1:0"]), *self.options],
             stdout=subprocess.PIPE, text=True, stderr=open(self.folder / "broker.log", "ab"))
         self.processes.append(self.broker)
         for line in self.broker.stdout:

@@ -5,8 +5,9 @@ import subprocess
 
 import openai
 import pytest
+import urllib.error
 import urllib.request
-from http_place import HELLO, Place, program, until
+from http_place import HELLO, Place, free_port, program, until
 
 
 class Keys:
@@ -97,6 +98,32 @@ def test_a_key_that_may_only_submit(keyed):
     allowed.write_text(text)
     until(lambda: keyed.post("/v1/chat/completions", {"messages": HELLO}, **header)[0] == 200,
           "answer after the key got the role")
+
+
+def metrics_status(place, **headers):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(place.url + "/metrics",
+                                                           headers=headers)) as answer:
+            assert b"millrace_jobs_submitted_total" in answer.read()
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_metrics_of_the_face_are_for_operators(keyed, make_place):
+    roles = {"operate": 200, "submit,read": 403, "admin": 403}
+    for number, (role, status) in enumerate(roles.items()):
+        token = keyed.keys.new(f"k{number}", "acme", role)
+        until(lambda: metrics_status(keyed, Authorization=f"Bearer {token}") == status,
+              f"{status} for {role}")
+    assert metrics_status(keyed) == metrics_status(keyed, Authorization="Bearer none") == 401
+
+
+def test_metrics_and_the_face_are_one_server(make_place):
+    port = free_port()
+    place = make_place("--metrics", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{port}")
+    assert place.bound["metrics"] == place.url + "/metrics"
+    assert metrics_status(place) == 200 and place.get("/health")[0] == 200
 
 
 def test_a_token_that_is_revoked(keyed):

@@ -27,6 +27,17 @@ TEST(Address, TellsWhetherOthersCanReachIt) {
   EXPECT_EQ(is_loopback({"no such host", 80}).error().code, Code::usage);
 }
 
+TEST(Address, OnlyKeysOpenItToOthers) {
+  EXPECT_TRUE(check_listen("127.0.0.1:80", false, "a server", ""));
+  EXPECT_TRUE(check_listen(":80", true, "a server", ""));
+  const Status open = check_listen(":80", false, "a server", "make keys");
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().code, Code::unauthorized);
+  EXPECT_TRUE(open.error().message.starts_with("a server at :80: other machines"));
+  EXPECT_EQ(open.error().hint, "make keys");
+  EXPECT_EQ(check_listen("80", true, "a server", "").error().code, Code::usage);
+}
+
 TEST(Address, ListensAndTellsTheRealPort) {
   auto listener = Listener::open({"127.0.0.1", 0});
   ASSERT_TRUE(listener);

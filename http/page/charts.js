@@ -1,0 +1,38 @@
+// The three charts, and the samples that they show.
+import { Chart } from './chart.js';
+import { find } from './dom.js';
+import { duration, rate, shortCount } from './format.js';
+
+const kept = 900;
+
+function axisTime(ms) {
+  if (ms === 0) return '0';
+  return ms < 1_000 ? `${shortCount(ms)} ms` : `${shortCount(ms / 1_000)} s`;
+}
+
+export function makeCharts() {
+  let samples = [];
+  const one = (title, key) => ({
+    title,
+    series: [{ value: (sample) => sample[key] }],
+    text: rate,
+    axis: shortCount,
+  });
+  const charts = [
+    new Chart(find('chart-jobs'), one('Jobs ended per second', 'jobs_per_second')),
+    new Chart(find('chart-tokens'), one('Tokens per second', 'tokens_per_second')),
+    new Chart(find('chart-times'), {
+      title: 'Time in the engine',
+      series: [{ value: (sample) => sample.typical_ms },
+        { name: '95 %', value: (sample) => sample.slow_ms }],
+      text: duration,
+      axis: axisTime,
+    }),
+  ];
+  return (view) => {
+    const last = samples.at(-1)?.time_us ?? 0;
+    samples = [...samples, ...view.samples.filter((sample) => sample.time_us > last)].slice(-kept);
+    for (const chart of charts) chart.show(samples);
+    return samples;
+  };
+}

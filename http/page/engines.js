@@ -1,0 +1,71 @@
+// The engines: what they serve, how fast, and how full they are.
+import { element, find, keep, makeBar, setAttribute, setBar, setText } from './dom.js';
+import { bytes, count, duration, percent, plural, rate } from './format.js';
+
+const silentMs = 3_000;
+
+function stateOf(engine) {
+  if (engine.silent_ms >= silentMs) return ['silent', `silent for ${duration(engine.silent_ms)}`];
+  return engine.rows > 0 ? ['computes', 'computes'] : ['idle', 'idle'];
+}
+
+// Each gauge is [name, share, text]. What an engine does not tell has none.
+function gaugesOf(engine) {
+  const gauges = [];
+  if (engine.max_rows > 0) {
+    gauges.push(['Batch', engine.rows / engine.max_rows,
+      `${count(engine.rows)} of ${count(engine.max_rows)}`]);
+  } else {
+    gauges.push(['Batch', engine.leases > 0 ? engine.rows / engine.leases : 0,
+      `${count(engine.rows)} of ${plural(engine.leases, 'job')}`]);
+  }
+  if (engine.kv_pool_tokens > 0) {
+    const share = engine.kv_used_tokens / engine.kv_pool_tokens;
+    gauges.push(['KV memory', share, engine.kv_pool_bytes > 0
+      ? `${percent(share)} of ${bytes(engine.kv_pool_bytes)}` : percent(share)]);
+    const cached = engine.prefix_tokens / engine.kv_pool_tokens;
+    gauges.push(['Prefix cache', cached, percent(cached)]);
+  }
+  if (engine.prompt_tokens > 0) {
+    const reused = engine.cached_tokens / engine.prompt_tokens;
+    gauges.push(['Reused', reused, `${percent(reused)} of prompts`]);
+  }
+  return gauges;
+}
+
+function make() {
+  return element('article', { class: 'engine' },
+    element('h3'), element('p', { class: 'about' }),
+    element('p', { class: 'speed' }, element('b'), element('span', {}, 'tokens/s'),
+      element('span', { class: 'state' })),
+    element('div', { class: 'gauges' }));
+}
+
+function update(card, engine) {
+  const [title, about, speed, gauges] = card.children;
+  setText(title, engine.name);
+  setText(about, [engine.model, engine.kv_policy && `KV ${engine.kv_policy}`,
+    engine.context_tokens && `context ${count(engine.context_tokens)}`]
+    .filter(Boolean).join(' · '));
+  setText(speed.children[0], rate(engine.tokens_per_second));
+  const [state, words] = stateOf(engine);
+  setAttribute(speed.lastElementChild, 'data-state', state);
+  setText(speed.lastElementChild, words);
+  keep(gauges, gaugesOf(engine), ([name]) => name,
+    ([name]) => element('div', { class: 'gauge' }, element('span', { class: 'name' }, name),
+      makeBar(`${name} of ${engine.name}`), element('span', { class: 'value' })),
+    (row, [, share, text]) => {
+      setBar(row.children[1], [['used', share]], text);
+      setText(row.children[2], text);
+    });
+}
+
+export function showEngines(view) {
+  const { engines, engines_known: known } = view;
+  setText(find('engines-note'), known === 0
+    ? 'None. Start one with millrace-engine --model M.gguf'
+    : engines.length < known ? `The first ${count(engines.length)} of ${count(known)}` : '');
+  keep(find('engine-list'), engines.map((engine, number) => ({ engine, number })),
+    ({ engine, number }) => `${engine.name} ${number}`, make,
+    (card, { engine }) => update(card, engine));
+}

@@ -1,0 +1,40 @@
+// Puts the parts of the page together.
+import { showBatches } from './batches.js';
+import { makeCharts } from './charts.js';
+import { find, setAttribute, setText } from './dom.js';
+import { showEngines } from './engines.js';
+import { makeFailed } from './failed.js';
+import { follow } from './feed.js';
+import { makeJobDialog } from './job.js';
+import { makeNewest } from './newest.js';
+import { makePrompt } from './prompt.js';
+import { showSummary } from './summary.js';
+import { makeTheme } from './theme.js';
+import { makeTokenPanel } from './token.js';
+
+function connection(state, text) {
+  setAttribute(find('connection'), 'data-state', state);
+  setText(find('connection'), text);
+}
+
+makeTheme();
+const tokenPanel = makeTokenPanel();
+const openJob = makeJobDialog();
+const showCharts = makeCharts();
+const parts = [showEngines, showBatches, makeFailed(openJob), makeNewest(openJob), makePrompt()];
+
+follow({
+  view(view) {
+    tokenPanel.accepted();
+    connection('live', 'Live');
+    showSummary(view, showCharts(view));
+    for (const show of parts) show(view);
+  },
+  away(why) {
+    connection('away', why);
+  },
+  refused(status, why) {
+    connection('waiting', 'A token is needed');
+    return tokenPanel.enter(why);
+  },
+});

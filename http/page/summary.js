@@ -1,0 +1,58 @@
+// What matters most, as a sentence, and the counts of jobs.
+import { element, find, keep, setText } from './dom.js';
+import { count, duration, plural, rate } from './format.js';
+
+const states = [['queued', 'Queued'], ['leased', 'With engines'], ['completed', 'Completed'],
+  ['failed', 'Failed'], ['cancelled', 'Cancelled'], ['expired', 'Expired']];
+const speedSamples = 10;
+
+// Jobs per second over the last samples; null where none has a rate.
+function speedOf(samples) {
+  const rates = samples.slice(-speedSamples).map((one) => one.jobs_per_second)
+    .filter((one) => one !== null);
+  return rates.length === 0 ? null : rates.reduce((sum, one) => sum + one, 0) / rates.length;
+}
+
+function headline(view, open, speed) {
+  if (view.draining) return 'The broker is shutting down.';
+  if (view.paused) return `${plural(open, 'job')} paused.`;
+  if (open === 0) return 'All is done.';
+  if (view.engines.length === 0) {
+    return `${plural(open, 'job')} ${open === 1 ? 'waits' : 'wait'} for an engine.`;
+  }
+  if (speed === null || speed < 0.001) return `${plural(open, 'job')} under way.`;
+  return `${plural(open, 'job')} to go, about ${duration((1_000 * open) / speed)} left.`;
+}
+
+function subline(view, speed) {
+  const engines = view.engines_known === 0 ? 'No engine is connected'
+    : `${plural(view.engines_known, 'engine')} connected`;
+  const models = [...new Set(view.engines.map((engine) => engine.model))];
+  const what = models.length === 0 ? '' : `, serving ${models.slice(0, 3).join(', ')}${
+    models.length > 3 ? ` and ${models.length - 3} more` : ''}`;
+  const speedText = speed ? `. ${rate(speed)} jobs end each second.` : '.';
+  return engines + what + speedText;
+}
+
+function notice(view) {
+  const parts = [];
+  if (view.refuses) parts.push(`New jobs are refused: ${view.refuses}`);
+  if (view.paused_models.length > 0) parts.push(`Paused: ${view.paused_models.join(', ')}`);
+  return parts.join('. ');
+}
+
+export function showSummary(view, samples) {
+  const { counts } = view;
+  const speed = speedOf(samples);
+  setText(find('headline'), headline(view, counts.queued + counts.leased, speed));
+  setText(find('subline'), subline(view, speed));
+  setText(find('notice'), notice(view));
+  find('notice').hidden = notice(view) === '';
+  setText(find('version'), view.version);
+  keep(find('figures'), states, ([state]) => state,
+    ([, name]) => element('div', {}, element('dt', {}, name), element('dd', {})),
+    (row, [state]) => {
+      setText(row.lastElementChild, count(counts[state]));
+      row.classList.toggle('bad', state === 'failed' && counts.failed > 0);
+    });
+}

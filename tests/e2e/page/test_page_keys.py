@@ -1,0 +1,64 @@
+"""The page of a broker with keys: it asks for a token, and shows the token's tenant alone."""
+import urllib.request
+
+import pytest
+from http_place import millrace
+from page_place import PagePlace, jobs
+from playwright.sync_api import expect
+from test_http_keys import Keys
+
+
+@pytest.fixture
+def keyed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("k")
+    keys = Keys(folder)
+    place = PagePlace(folder, "--keys", keys.folder).start_broker()
+    place.keys = keys
+    yield place
+    place.close()
+
+
+def submit(place, name, number):
+    with millrace.Client(f"ipc://{place.sockets}/clients",
+                         key=place.keys.home / f"{name}.key") as client:
+        client.submit_many(jobs(number, name, name))
+
+
+def test_a_token_shows_its_tenant(keyed, visit):
+    tokens = {name: keyed.keys.new(name, name, "submit,read") for name in ("acme", "other")}
+    submitter = keyed.keys.new("submitter", "acme", "submit")
+    submit(keyed, "acme", 5)
+    submit(keyed, "other", 7)
+    page = visit(keyed, allowed=("401", "403"))
+    panel = page.get_by_role("heading", name="This broker asks who you are")
+    expect(panel).to_be_visible()
+    expect(page.locator("#content")).to_be_hidden()
+    expect(page.get_by_label("Token", exact=True)).to_be_focused()
+    for wrong, why in (("sk-" + "0" * 64, "not one that this server allows"),
+                       (submitter, "role")):
+        page.get_by_label("Token", exact=True).fill(wrong)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text(why)
+    page.get_by_label("Token", exact=True).fill(tokens["acme"])
+    page.keyboard.press("Enter")
+    expect(panel).to_be_hidden()
+    expect(page.locator("#batch-rows tr")).to_have_count(1)
+    expect(page.locator("#batch-rows tr")).to_contain_text("0 of 5")
+    page.reload()
+    expect(page.locator("#batch-rows tr")).to_contain_text("0 of 5")
+    page.get_by_role("button", name="Forget token").click()
+    expect(panel).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+    page.get_by_label("Token", exact=True).fill(tokens["other"])
+    page.keyboard.press("Enter")
+    expect(page.locator("#batch-rows tr")).to_contain_text("0 of 7")
+    assert tokens["other"] not in page.content()
+
+
+def test_the_feed_wants_a_token(keyed):
+    token = keyed.keys.new("acme", "acme", "read")
+    for path in ("/live", "/live/jobs", "/live/jobs/x"):
+        assert keyed.get(path)[0] == 401
+    assert keyed.get("/live", Authorization=f"Bearer {token}")[0] == 200
+    with urllib.request.urlopen(keyed.url + "/") as page:  # it holds nothing
+        assert page.status == 200
