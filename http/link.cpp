@@ -114,6 +114,7 @@ void Link::run() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "http-session");
   const Status served = serve();
   if (!served) log_warn("a session of the HTTP face has ended", served.error());
   {

@@ -260,6 +260,7 @@ void MicroServer::run() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "http-server");
   const SystemClock clock;
   while (!step_of_stop()) {
     wait();

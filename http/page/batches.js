@@ -1,6 +1,6 @@
 // The batches and how far they are.
 import { element, find, keep, makeBar, setBar, setText } from './dom.js';
-import { count, duration, percent, plural, rate } from './format.js';
+import { count, percent, plural, rate, roughly } from './format.js';
 
 function totals(batch) {
   const { queued, leased, completed, failed, cancelled, expired } = batch.counts;
@@ -10,8 +10,8 @@ function totals(batch) {
 
 function leftText(batch, { queued, leased }) {
   if (batch.paused) return 'paused';
-  if (batch.eta_s !== undefined) return duration(1_000 * batch.eta_s);
-  return queued + leased === 0 ? 'done' : '';
+  if (batch.eta_s !== undefined) return roughly(1_000 * batch.eta_s);
+  return queued + leased === 0 ? 'done' : 'waits';
 }
 
 function make(batch) {

@@ -6,7 +6,8 @@ const silentMs = 3_000;
 
 function stateOf(engine) {
   if (engine.silent_ms >= silentMs) return ['silent', `silent for ${duration(engine.silent_ms)}`];
-  return engine.rows > 0 ? ['computes', 'computes'] : ['idle', 'idle'];
+  const state = engine.rows > 0 || engine.tokens_per_second > 0 ? 'computes' : 'idle';
+  return [state, state];
 }
 
 // Each gauge is [name, share, text]. What an engine does not tell has none.

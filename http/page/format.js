@@ -41,6 +41,16 @@ export function duration(ms) {
   return `${days} d ${hours % 24} h`;
 }
 
+// A time that is only guessed: "25 s", "4 min", "3 h".
+export function roughly(ms) {
+  const seconds = ms / 1_000;
+  if (seconds < 10) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 90) return `${5 * Math.round(seconds / 5)} s`;
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 48 * 3_600) return `${Math.round(seconds / 3_600)} h`;
+  return `${Math.round(seconds / 86_400)} days`;
+}
+
 // The time of day, and the date where it is another day.
 export function moment(us, precise = false) {
   const date = new Date(us / 1_000);

@@ -1,6 +1,6 @@
 // What matters most, as a sentence, and the counts of jobs.
 import { element, find, keep, setText } from './dom.js';
-import { count, duration, plural, rate } from './format.js';
+import { count, plural, rate, roughly } from './format.js';
 
 const states = [['queued', 'Queued'], ['leased', 'With engines'], ['completed', 'Completed'],
   ['failed', 'Failed'], ['cancelled', 'Cancelled'], ['expired', 'Expired']];
@@ -21,7 +21,7 @@ function headline(view, open, speed) {
     return `${plural(open, 'job')} ${open === 1 ? 'waits' : 'wait'} for an engine.`;
   }
   if (speed === null || speed < 0.001) return `${plural(open, 'job')} under way.`;
-  return `${plural(open, 'job')} to go, about ${duration((1_000 * open) / speed)} left.`;
+  return `${plural(open, 'job')} to go, about ${roughly((1_000 * open) / speed)} left.`;
 }
 
 function subline(view, speed) {
