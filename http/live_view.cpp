@@ -120,7 +120,8 @@ void LiveView::take_streams(std::vector<StreamState> streams, bool more,
 std::vector<Fetch> LiveView::fetches() const {
   std::vector<std::pair<std::uint64_t, const StreamState*>> grown;
   for (const StreamState& one : streams_) {
-    if (const std::uint64_t by = places_.at(one.stream).grown; by > 0) grown.emplace_back(by, &one);
+    const std::uint64_t by = places_.at(one.stream).grown;
+    if (by > 0 && one.first <= one.high) grown.emplace_back(by, &one);  // something is kept
   }
   std::ranges::sort(grown, std::greater{});
   if (grown.size() > streams_each) grown.resize(streams_each);
@@ -128,7 +129,6 @@ std::vector<Fetch> LiveView::fetches() const {
   for (const auto& [by, stream] : grown) {
     const std::uint64_t wanted = std::min(by, results_each);
     const std::uint64_t from = std::max(stream->first, stream->high - wanted + 1);
-    if (from > stream->high) continue;  // nothing of it is kept
     asked.push_back({.stream = stream->stream,
                      .epoch = {},
                      .from = from,

@@ -24,7 +24,7 @@ export function makeCharts() {
     new Chart(find('chart-times'), {
       title: 'Time in the engine',
       series: [{ value: (sample) => sample.typical_ms },
-        { name: '95 %', value: (sample) => sample.slow_ms }],
+        { name: '95 % in', value: (sample) => sample.slow_ms }],
       text: duration,
       axis: axisTime,
     }),

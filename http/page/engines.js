@@ -17,8 +17,9 @@ function gaugesOf(engine) {
     gauges.push(['Batch', engine.rows / engine.max_rows,
       `${count(engine.rows)} of ${count(engine.max_rows)}`]);
   } else {
-    gauges.push(['Batch', engine.leases > 0 ? engine.rows / engine.leases : 0,
-      `${count(engine.rows)} of ${plural(engine.leases, 'job')}`]);
+    gauges.push(['Batch', engine.leases > 0 ? engine.rows / engine.leases : 0, engine.rows > 0
+      ? `${count(engine.rows)} of ${plural(engine.leases, 'job')}`
+      : `${plural(engine.leases, 'job')} held`]);
   }
   if (engine.kv_pool_tokens > 0) {
     const share = engine.kv_used_tokens / engine.kv_pool_tokens;

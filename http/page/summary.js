@@ -5,6 +5,7 @@ import { count, plural, rate, roughly } from './format.js';
 const states = [['queued', 'Queued'], ['leased', 'With engines'], ['completed', 'Completed'],
   ['failed', 'Failed'], ['cancelled', 'Cancelled'], ['expired', 'Expired']];
 const speedSamples = 10;
+const list = new Intl.ListFormat('en', { type: 'conjunction' });
 
 // Jobs per second over the last samples; null where none has a rate.
 function speedOf(samples) {
@@ -28,8 +29,8 @@ function subline(view, speed) {
   const engines = view.engines_known === 0 ? 'No engine is connected'
     : `${plural(view.engines_known, 'engine')} connected`;
   const models = [...new Set(view.engines.map((engine) => engine.model))];
-  const what = models.length === 0 ? '' : `, serving ${models.slice(0, 3).join(', ')}${
-    models.length > 3 ? ` and ${models.length - 3} more` : ''}`;
+  const named = models.length > 3 ? [...models.slice(0, 2), `${models.length - 2} more`] : models;
+  const what = models.length === 0 ? '' : `, serving ${list.format(named)}`;
   const speedText = speed ? `. ${rate(speed)} jobs end each second.` : '.';
   return engines + what + speedText;
 }
