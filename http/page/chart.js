@@ -39,6 +39,7 @@ export class Chart {
 
   show(samples) {
     this.samples = samples;
+    if (this.at) this.at = samples.find((one) => one.time_us === this.at.time_us) ?? null;
     this.draw();
   }
 

@@ -15,6 +15,7 @@ import { makeTokenPanel } from './token.js';
 function connection(state, text) {
   setAttribute(find('connection'), 'data-state', state);
   setText(find('connection'), text);
+  find('content').classList.toggle('old', state === 'away');
 }
 
 makeTheme();

@@ -104,6 +104,7 @@ def test_a_broker_that_goes_and_comes_back(make_place, visit):
     place.broker.terminate()
     place.broker.wait()
     expect(page.locator("#connection")).to_have_attribute("data-state", "away")
+    expect(page.locator("#content")).to_have_class("old")
     place.start_broker()
     place.start_failing_engine("nothing")
     place.run_jobs(jobs(5, "after", "c"))
