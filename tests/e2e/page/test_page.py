@@ -171,3 +171,16 @@ def test_light_dark_and_as_the_system(place, visit):
     page.reload()
     assert background(page) == night
     expect(page.locator("#connection")).to_have_text("Live")
+
+
+def test_what_jobs_say_is_text(place, visit):
+    """The page shows it, and the browser makes neither elements nor scripts of it."""
+    place.start_failing_engine("alert")
+    hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    place.run_jobs([{"id": "evil", "custom_id": hostile, "prompt": hostile, "batch": hostile}])
+    page = visit(place)
+    expect(page.locator("#failed-rows button")).to_have_text(hostile)
+    expect(page.locator("#batch-rows td").first).to_have_text(hostile)
+    page.locator("#failed-rows button").click()
+    expect(page.get_by_role("heading", name=hostile)).to_be_visible()
+    assert page.locator("main img, dialog img, body script").count() == 0
