@@ -16,6 +16,7 @@
 
 #include "schemas/describe_jobs.hpp"
 #include "schemas/describe_operating.hpp"
+#include "schemas/describe_status.hpp"
 #include "schemas/describe_streams.hpp"
 #include "schemas/messages.hpp"
 
@@ -212,42 +213,6 @@ void fields(auto& v, Is<SubmitAnswer> auto& m) {
 void fields(auto& v, Is<Submitted> auto& m) {
   v.required("answers", m.answers, "one answer for each job");
 }
-void fields(auto& v, Is<StatusRequest> auto& m) {
-  v.field("job", m.job, short_label, "a job's id");
-  v.field("batch", m.batch, short_label, "a batch's name");
-  v.field("stream", m.stream, short_label, "a stream's name");
-}
-void fields(auto& v, Is<EngineInfo> auto& m) {
-  v.field("name", m.name, "a name for people");
-  fields(v, m.engine);
-  v.field("leases", m.leases, "how many jobs it holds");
-  v.field("rows", m.rows,
-          "how many sequences its current step had at its last heartbeat; jobs that wait inside "
-          "the engine have none");
-  v.field("tokens_per_second", m.tokens_per_second, "its speed between its last two heartbeats");
-  v.field("silent_ms", m.silent_ms, "the time since the broker last heard from it");
-}
-void fields(auto& v, Is<StatusAnswer> auto& m) {
-  v.field("counts", m.counts, "the jobs of the batch, or all jobs, by state");
-  v.field("state", m.state, "the state of the job");
-  v.field("attempts", m.attempts, "how often the job was handed out");
-  v.field("job_stream", m.job_stream, "the stream of the job's result");
-  v.field("job_batch", m.job_batch, "the job's batch");
-  v.field("job_number", m.job_number,
-          "the number of the job's result in its stream; 0: it has not ended");
-  v.field("job_waits", m.job_waits,
-          "why the queued job waits: for its time, until what is paused is resumed, or because no "
-          "connected engine can run it, which policies engines run, and what is missing");
-  v.field("epoch", m.epoch, "the epoch of the stream");
-  v.field("first", m.first, "the first number that the stream keeps");
-  v.field("high", m.high, "the last number written to the stream");
-  v.field("engines", m.engines, "the engines that are connected");
-  v.field("draining", m.draining, "the broker is shutting down and takes no new work");
-  v.field("paused", m.paused, "the batch is paused, or all jobs are");
-  v.field("paused_models", m.paused_models, "the models whose queues are paused");
-  v.field("refuses", m.refuses,
-          "why the broker takes no new jobs, where the disk had no room for the last ones");
-}
 
 // ---- readers
 void fields(auto& v, Is<Fetch> auto& m) {
@@ -359,6 +324,7 @@ void fields(auto& v, Is<Heartbeat> auto& m) {
           "engine still holds in its cache, those used last first: at most 256. It gets jobs with "
           "the same beginnings before other engines do. An engine that does not know leaves them "
           "out");
+  fields(v, m.load);
 }
 void fields(auto& v, Is<Begun> auto& m) {
   v.required("leases", m.leases, "the leases");

@@ -99,10 +99,12 @@ void fields(auto& v, Is<BatchState> auto& m) {
 void fields(auto& v, Is<BatchesRequest> auto& m) {
   v.field("batch", m.batch, short_label, "the batch; one that does not exist is `not_found`");
   v.field("after", m.after, short_label, "of all batches, those whose names come after this one");
+  v.field("unfinished", m.unfinished, "of all batches, those with jobs that have not ended");
 }
 void fields(auto& v, Is<BatchesAnswer> auto& m) {
   v.field("batches", m.batches, "the batches");
-  v.field("more", m.more, "there are further ones: ask again after the last of these");
+  v.field("more", m.more, "there may be further ones: ask again, with `next` as `after`");
+  v.field("next", m.next, "the name after which the next answer goes on; empty without `more`");
 }
 void fields(auto& v, Is<ChangeBatch> auto& m) {
   v.required("batch", m.batch, short_name, "the batch, which has a job");

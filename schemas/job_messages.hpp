@@ -91,14 +91,16 @@ struct BatchState {  // a batch as it is listed
   std::optional<std::uint64_t> eta_s;  // until all have ended, at that rate
   friend bool operator==(const BatchState&, const BatchState&) = default;
 };
-struct BatchesRequest {  // one batch, or all in order of their names
-  std::string batch{};   // empty: all
-  std::string after{};   // only those whose names come after it
+struct BatchesRequest {     // one batch, or all in order of their names
+  std::string batch{};      // empty: all
+  std::string after{};      // only those whose names come after it
+  bool unfinished = false;  // only those with jobs that have not ended
   friend bool operator==(const BatchesRequest&, const BatchesRequest&) = default;
 };
 struct BatchesAnswer {
   std::vector<BatchState> batches;
-  bool more = false;  // ask again, after the last of these
+  bool more = false;  // ask again, after `next`
+  std::string next{};
   friend bool operator==(const BatchesAnswer&, const BatchesAnswer&) = default;
 };
 struct ChangeBatch {

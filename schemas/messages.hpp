@@ -74,8 +74,21 @@ struct Submitted {  // sent after the commit that holds the jobs; one answer for
   friend bool operator==(const Submitted&, const Submitted&) = default;
 };
 struct StatusRequest {  // asks about what it names; about the whole broker if it names nothing
-  std::string job, batch, stream;
+  std::string job{}, batch{}, stream{};
+  bool queues = false;  // also for the queues, which takes the ledger some look-ups
   friend bool operator==(const StatusRequest&, const StatusRequest&) = default;
+};
+// How full an engine is, and what it has done since its start; 0 where it cannot tell.
+struct EngineLoad {
+  std::uint32_t max_rows = 0;      // the most sequences in one step
+  std::uint32_t waiting_jobs = 0;  // of its leases, those that no step has computed yet
+  std::uint64_t kv_used_tokens = 0, kv_pool_tokens = 0;  // used: held by running sequences
+  std::uint64_t kv_used_bytes = 0, kv_pool_bytes = 0;
+  std::uint64_t prefix_tokens = 0;  // whose pages the prefix cache holds, in use or not
+  std::uint64_t prompt_tokens = 0;  // of the jobs so far, also those found in the prefix cache
+  std::uint64_t cached_tokens = 0;  // these
+  std::uint64_t completion_tokens = 0;
+  friend bool operator==(const EngineLoad&, const EngineLoad&) = default;
 };
 struct EngineInfo {
   std::string name;
@@ -84,7 +97,17 @@ struct EngineInfo {
   std::uint32_t rows = 0;  // sequences of its current step at its last heartbeat
   double tokens_per_second = 0;
   std::uint64_t silent_ms = 0;  // since it was last heard
+  EngineLoad load{};            // of its last heartbeat
+  double prompt_tokens_per_second = 0, completion_tokens_per_second = 0;
   friend bool operator==(const EngineInfo&, const EngineInfo&) = default;
+};
+struct TenantQueue {
+  std::string tenant;
+  std::uint64_t queued = 0, queued_tokens = 0;  // jobs, and about so many tokens
+  std::uint64_t leased = 0, leased_tokens = 0;
+  std::optional<std::uint64_t> oldest_ms;  // age of the job that waits longest
+  bool paused = false;                     // all its jobs
+  friend bool operator==(const TenantQueue&, const TenantQueue&) = default;
 };
 struct StatusAnswer {
   JobCounts counts;               // of the batch, or of all
@@ -100,6 +123,7 @@ struct StatusAnswer {
   bool paused = false;                     // the batch, or all jobs
   std::vector<std::string> paused_models;  // whose queues are paused
   std::string refuses;                     // why the last new jobs were refused, as for a full disk
+  std::vector<TenantQueue> queues;         // where they are asked for
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
 };
 
@@ -288,6 +312,7 @@ struct Heartbeat {
   // The `prefix` of leases, also earlier ones, whose prompts' beginnings the engine still holds; at
   // most limits::prefixes_per_engine, those that were used last first.
   std::vector<std::uint64_t> prefixes{};
+  EngineLoad load{};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 // Sent before the first step of leases that a heartbeat has called waiting, or soon after it began.

@@ -58,9 +58,22 @@ std::vector<Ended> StubExecutor::take_ends() {
   return std::exchange(ends_, {});
 }
 
+// It has room for each row's whole context, and counts what an engine would hold for the jobs that
+// have begun. It keeps no prefixes.
 ExecutorCounts StubExecutor::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  ExecutorCounts out = counts_;
+  out.max_rows = options_.rows == 0 ? options_.capacity : options_.rows;
+  out.kv_pool_tokens = std::uint64_t{out.max_rows} * info_.engine.facts.context_tokens;
+  for (const Job& job : jobs_) {
+    if (!job.begun) continue;
+    const std::uint64_t steps = options_.job_steps - job.steps_left;
+    out.kv_used_tokens += 1 + steps * tokens().size() / options_.job_steps * job.task.request.n;
+  }
+  if (out.kv_pool_tokens > 0) {
+    out.kv_used = static_cast<double>(out.kv_used_tokens) / static_cast<double>(out.kv_pool_tokens);
+  }
+  return out;
 }
 
 std::vector<TaskPartial> StubExecutor::take_partials() {
@@ -191,12 +204,14 @@ void StubExecutor::loop() {
     changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
     begin(lock);
+    rows_ = static_cast<std::uint32_t>(rows());
     fire_hooks(lock);
     if (options_.step_ms > 0) {
       const auto step_time = std::chrono::milliseconds(options_.step_ms);
       if (changed_.wait_for(lock, step_time, [&] { return stopping_; })) return;
     }
     step();
+    if (jobs_.empty()) rows_ = 0;
     const bool changed = !ends_.empty() || !partials_.empty();
     lock.unlock();
     if (changed) wake();

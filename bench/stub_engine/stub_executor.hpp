@@ -36,7 +36,7 @@ class StubExecutor final : public Executor {
   void cancel(LeaseId lease) override;
   std::vector<Ended> take_ends() override;
   std::vector<TaskPartial> take_partials() override;
-  Progress progress() const override { return {steps_.load(), tokens_.load()}; }
+  Progress progress() const override { return {steps_.load(), tokens_.load(), rows_.load()}; }
   ExecutorCounts counts() const override;
   std::vector<LeaseId> waiting() const override;
   std::vector<LeaseId> take_begun() override;
@@ -68,6 +68,7 @@ class StubExecutor final : public Executor {
   std::mutex wake_mutex_;
   std::function<void()> wake_;
   std::atomic<std::uint64_t> steps_{0}, tokens_{0};
+  std::atomic<std::uint32_t> rows_{0};  // of the step that runs
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;

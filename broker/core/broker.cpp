@@ -139,7 +139,8 @@ void Broker::message(Received event) {
   if (peer.endpoint == Endpoint::client) {
     const bool only_asks = backups_.is_asked_how_far(envelope.message);
     const std::uint64_t audited = only_asks ? 0 : answers_.begin_audit(*who, envelope.message);
-    client_message({peer, envelope.id, who->tenant, audited}, std::move(envelope.message));
+    client_message({peer, envelope.id, who->tenant, audited, who->roles.has(KeyRole::operate)},
+                   std::move(envelope.message));
   } else {
     engine_message(peer, envelope.id, std::move(envelope.message));
   }

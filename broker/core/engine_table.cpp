@@ -12,8 +12,15 @@ std::string engine_id(const Grant& who, const Hello& hello) {
 EngineInfo info_of(const Engine& engine, std::int64_t now_us) {
   const auto silent_ms =
       static_cast<std::uint64_t>(std::max<std::int64_t>((now_us - engine.heard_us) / 1000, 0));
-  return {engine.name, engine.profile,           static_cast<std::uint32_t>(engine.leases.size()),
-          engine.rows, engine.tokens_per_second, silent_ms};
+  return {.name = engine.name,
+          .engine = engine.profile,
+          .leases = static_cast<std::uint32_t>(engine.leases.size()),
+          .rows = engine.rows,
+          .tokens_per_second = engine.tokens_per_second,
+          .silent_ms = silent_ms,
+          .load = engine.load,
+          .prompt_tokens_per_second = engine.prompt_tokens_per_second,
+          .completion_tokens_per_second = engine.completion_tokens_per_second};
 }
 
 Engine& EngineTable::add(const std::string& id) {

@@ -55,7 +55,8 @@ struct Engine {
   std::int64_t progress_us = 0;  // when its counts last grew, or when it last held no lease
   std::uint64_t steps = 0, tokens = 0;
   std::int64_t tokens_us = 0;  // time of the heartbeat that gave `tokens`
-  double tokens_per_second = 0;
+  double tokens_per_second = 0, prompt_tokens_per_second = 0, completion_tokens_per_second = 0;
+  EngineLoad load;               // of its last heartbeat
   std::uint32_t rows = 0;        // of the step that ran at its last heartbeat
   bool claiming = false;         // a claim for it waits for the ledger's reply
   std::uint32_t asked_jobs = 0;  // that this claim may bring

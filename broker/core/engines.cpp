@@ -69,12 +69,20 @@ void Engines::progress(Engine& engine, const Heartbeat& heartbeat) {
   engine.rows = heartbeat.rows;
   engine.speed.computes(heartbeat.rows);
   const auto since_us = now - engine.tokens_us;
-  if (heartbeat.tokens < engine.tokens || engine.tokens_us == 0) {
-    engine.tokens_per_second = 0;
-  } else if (since_us > 0) {
-    engine.tokens_per_second =
-        static_cast<double>(heartbeat.tokens - engine.tokens) * 1e6 / static_cast<double>(since_us);
-  }
+  const EngineLoad& load = heartbeat.load;
+  const bool first = engine.tokens_us == 0;
+  const auto take_rate = [&](double& rate, std::uint64_t before, std::uint64_t tokens) {
+    if (tokens < before || first) {
+      rate = 0;
+    } else if (since_us > 0) {
+      rate = static_cast<double>(tokens - before) * 1e6 / static_cast<double>(since_us);
+    }
+  };
+  take_rate(engine.tokens_per_second, engine.tokens, heartbeat.tokens);
+  take_rate(engine.prompt_tokens_per_second, engine.load.prompt_tokens, load.prompt_tokens);
+  take_rate(engine.completion_tokens_per_second, engine.load.completion_tokens,
+            load.completion_tokens);
+  engine.load = load;
   engine.tokens = heartbeat.tokens;
   engine.tokens_us = now;
 }

@@ -42,7 +42,7 @@ void Requests::status(const Asker& asker, StatusRequest request, StatusAnswer so
   }
   // The ledger is asked in turn for the job and the stream, where named, and for the counts.
   if (request.job.empty() && request.stream.empty()) {
-    return status_counts(asker, std::move(so_far), request.batch);
+    return status_counts(asker, std::move(so_far), std::move(request));
   }
   if (request.job.empty()) {
     return status_of_stream(asker, std::move(so_far), std::move(request));
@@ -69,7 +69,7 @@ void Requests::status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequ
           so_far.job_waits = waiting_for(table_, asker.tenant, r.model, r.kv);
         }
         if (request.stream.empty()) {
-          return status_counts(asker, std::move(so_far), request.batch);
+          return status_counts(asker, std::move(so_far), std::move(request));
         }
         status_of_stream(asker, std::move(so_far), std::move(request));
       });
@@ -93,21 +93,29 @@ void Requests::status_of_stream(const Asker& asker, StatusAnswer so_far, StatusR
         so_far.epoch = std::move(r.epoch);
         so_far.first = r.first;
         so_far.high = r.high;
-        status_counts(asker, std::move(so_far), request.batch);
+        status_counts(asker, std::move(so_far), std::move(request));
       });
 }
 
-void Requests::status_counts(const Asker& asker, StatusAnswer so_far, const std::string& batch) {
-  answers_.ask(asker, Count{asker.tenant, batch},
-               [this, asker, batch, so_far = std::move(so_far)](Reply reply) mutable {
-                 auto& counted = std::get<CountReply>(reply);
-                 so_far.counts = counted.counts;
-                 so_far.paused = counted.paused;
-                 so_far.paused_models = std::move(counted.paused_models);
-                 if (!batch.empty() && so_far.counts == JobCounts{})
-                   return answers_.refuse(asker, no_batch(batch));
-                 answers_.answer(asker, std::move(so_far));
-               });
+void Requests::status_counts(const Asker& asker, StatusAnswer so_far, StatusRequest request) {
+  Count count{asker.tenant, request.batch};
+  answers_.ask(
+      asker, std::move(count),
+      [this, asker, so_far = std::move(so_far), request = std::move(request)](Reply reply) mutable {
+        auto& counted = std::get<CountReply>(reply);
+        so_far.counts = counted.counts;
+        so_far.paused = counted.paused;
+        so_far.paused_models = std::move(counted.paused_models);
+        if (!request.batch.empty() && so_far.counts == JobCounts{})
+          return answers_.refuse(asker, no_batch(request.batch));
+        if (!request.queues) return answers_.answer(asker, std::move(so_far));
+        queues_.ask(asker, [this, asker, so_far = std::move(so_far)](
+                               const Result<std::vector<TenantQueue>>& queues) mutable {
+          if (!queues) return answers_.refuse(asker, queues.error());
+          so_far.queues = *queues;
+          answers_.answer(asker, std::move(so_far));
+        });
+      });
 }
 
 }  // namespace millrace::broker

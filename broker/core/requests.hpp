@@ -6,13 +6,18 @@
 
 #include "broker/core/answers.hpp"
 #include "broker/core/engine_table.hpp"
+#include "broker/core/tenant_queues.hpp"
 
 namespace millrace::broker {
 
 class Requests {
  public:
   Requests(Outbox& out, Sessions& sessions, const EngineTable& table)
-      : out_(out), sessions_(sessions), answers_(out, sessions), table_(table) {}
+      : out_(out),
+        sessions_(sessions),
+        answers_(out, sessions),
+        table_(table),
+        queues_(out, table) {}
 
   void acknowledge(const Asker& asker, Acknowledge acknowledge);
   // Needs no ledger: what a session watches is part of the session and ends with it.
@@ -23,12 +28,13 @@ class Requests {
  private:
   void status_of_job(const Asker& asker, StatusAnswer so_far, StatusRequest request);
   void status_of_stream(const Asker& asker, StatusAnswer so_far, StatusRequest request);
-  void status_counts(const Asker& asker, StatusAnswer so_far, const std::string& batch);
+  void status_counts(const Asker& asker, StatusAnswer so_far, StatusRequest request);
 
   Outbox& out_;
   Sessions& sessions_;
   Answers answers_;
   const EngineTable& table_;
+  TenantQueues queues_;
 };
 
 }  // namespace millrace::broker

@@ -29,6 +29,7 @@ struct Asker {  // who waits for the answer to a request
   std::uint64_t id = 0;  // of the request
   std::string tenant;
   std::uint64_t audit = 0;  // of Outbox::begin_audit
+  bool operates = false;    // its key may operate the broker
 };
 
 class Sessions {

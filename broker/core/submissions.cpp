@@ -125,7 +125,9 @@ Result<Item> prepare(const std::string& tenant, Body& body, const Models& models
 }  // namespace
 
 void Submissions::submit(const Asker& asker, Submit submit) {
-  const auto& [peer, id, tenant, audit] = asker;
+  const Peer& peer = asker.peer;
+  const std::uint64_t id = asker.id;
+  const std::string& tenant = asker.tenant;
   if (submit.jobs.size() > limits::jobs_per_submit) {
     return out_.refuse(
         peer, id,

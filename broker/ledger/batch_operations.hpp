@@ -11,8 +11,10 @@
 
 namespace millrace::broker {
 
-// Lists one batch (refused: not_found) or those whose names come after `after`, in order. The rates
-// of the answer are not set.
+// Lists one batch (refused: not_found) or those whose names come after `after`, in order. Looks at
+// `looked_batches` at most, so that the answer may have fewer batches, or none, and `more`. The
+// rates of the answer are not set.
+inline constexpr std::uint64_t looked_batches = 2'500;
 struct ListBatches {
   std::string tenant;
   BatchesRequest wanted;

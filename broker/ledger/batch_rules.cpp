@@ -118,13 +118,32 @@ Result<Reply> LedgerRules::carry_out(const ListBatches& op) {
     reply.answer.batches.push_back(state_of(op.tenant, *record));
     return reply;
   }
-  auto page = records_.list_batches(op.tenant, op.wanted.after, std::uint64_t{op.max_batches} + 1);
-  reply.answer.more = page.size() > op.max_batches;
-  if (reply.answer.more) page.resize(op.max_batches);
-  for (const BatchRecord& record : page) {
-    reply.answer.batches.push_back(state_of(op.tenant, record));
-  }
+  list_batches(op, reply.answer);
   return reply;
+}
+
+void LedgerRules::list_batches(const ListBatches& op, BatchesAnswer& answer) {
+  std::string after = op.wanted.after;
+  for (std::uint64_t looked = 0; looked < looked_batches;) {
+    const std::uint64_t wanted = std::uint64_t{op.max_batches} + 1;
+    const auto page = records_.list_batches(op.tenant, after, wanted);
+    for (const BatchRecord& record : page) {
+      if (answer.batches.size() == op.max_batches || looked == looked_batches) {
+        answer.more = true;
+        answer.next = after;
+        return;
+      }
+      ++looked;
+      after = record.batch;
+      if (op.wanted.unfinished && record.finished_us) continue;
+      BatchState state = state_of(op.tenant, record);
+      if (op.wanted.unfinished && state.counts.queued + state.counts.leased == 0) continue;
+      answer.batches.push_back(std::move(state));
+    }
+    if (page.size() < wanted) return;
+  }
+  answer.more = true;
+  answer.next = after;
 }
 
 Result<Reply> LedgerRules::carry_out(const UpdateBatch& op) {

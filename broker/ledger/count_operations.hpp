@@ -13,6 +13,7 @@ namespace millrace::broker {
 struct Count {  // counts the jobs of a batch, or of the tenant where batch is empty
   std::string tenant, batch;
   bool at_length = false;  // the reply also has `oldest_us` and `batches`, both of the tenant
+  bool queue = false;      // the reply also has `oldest_us` and `queued_tokens`, both of the tenant
 };
 // Batches by state; one that is paused and has not finished counts as paused alone. Of more than
 // counted_batches only the first by name are counted.
@@ -35,7 +36,12 @@ struct CountReply {
   // When the job that waits longest was submitted, of those that are ready (ClaimReply).
   std::optional<std::int64_t> oldest_us{};
   BatchCounts batches{};
+  // About how much the tenant's queued jobs cost. Exact where each queue of its ready jobs has no
+  // more than the ledger looks at, `costs_looked_at` of all queues together, and all jobs are
+  // ready; the others are taken to cost as much as those. 0: none is ready.
+  std::uint64_t queued_tokens = 0;
 };
+inline constexpr std::uint64_t costs_looked_at = 512;
 
 // Lists all tenants that have a job or a stream, in order, with what their queues hold.
 struct ListTenants {};

@@ -1,5 +1,6 @@
 // The rules of counts: jobs by state, the job that waits longest, batches, tenants.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -72,6 +73,27 @@ std::optional<std::int64_t> LedgerRules::oldest_ready(const std::string& tenant)
   return oldest;
 }
 
+std::uint64_t LedgerRules::queued_tokens(const std::string& tenant, std::uint64_t queued) {
+  const auto queues = records_.ready(tenant, "");
+  const std::uint64_t each =
+      std::max<std::uint64_t>(1, costs_looked_at / std::max<std::size_t>(1, queues.size()));
+  double tokens = 0, ready = 0;
+  for (const ReadyJobs& queue : queues) {
+    const auto first = records_.queued_jobs({tenant, 0, queue.model, queue.kv}, {}, each);
+    double cost = 0;
+    for (const QueuedJob& one : first) {
+      const auto job = records_.find_job(tenant, one.job);
+      cost += job ? static_cast<double>(job->cost_tokens) : 0;
+    }
+    if (first.empty() || queue.jobs <= 0) continue;
+    const auto jobs = static_cast<double>(queue.jobs);
+    tokens += cost * jobs / static_cast<double>(first.size());
+    ready += jobs;
+  }
+  if (ready <= 0) return 0;
+  return static_cast<std::uint64_t>(std::llround(tokens * static_cast<double>(queued) / ready));
+}
+
 Result<Reply> LedgerRules::carry_out(const Count& op) {
   transitions_.flush();
   const StateCounts c = records_.counts(op.tenant, op.batch);
@@ -86,9 +108,12 @@ Result<Reply> LedgerRules::carry_out(const Count& op) {
   reply.paused = pauses.contains("") || transitions_.is_paused(op.tenant, op.batch);
   std::ranges::copy_if(pauses, std::back_inserter(reply.paused_models),
                        [](const std::string& model) { return !model.empty(); });
-  if (op.at_length) {
-    reply.oldest_us = oldest_ready(op.tenant);
-    reply.batches = count_batches(records_, op.tenant);
+  if (op.at_length || op.queue) reply.oldest_us = oldest_ready(op.tenant);
+  if (op.at_length) reply.batches = count_batches(records_, op.tenant);
+  if (op.queue) {
+    const StateCounts all = op.batch.empty() ? c : records_.counts(op.tenant, "");
+    const auto queued = all[static_cast<std::size_t>(JobState::queued)];
+    reply.queued_tokens = queued_tokens(op.tenant, static_cast<std::uint64_t>(queued));
   }
   return reply;
 }

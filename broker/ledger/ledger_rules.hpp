@@ -96,6 +96,8 @@ class LedgerRules {
   bool claim_suspects(const Claim& op, ClaimRoom& room, ClaimReply& reply);
   std::vector<SuspectQueue> suspects_of(const std::string& tenant, bool paused_too);
   std::optional<std::int64_t> oldest_ready(const std::string& tenant);
+  std::uint64_t queued_tokens(const std::string& tenant, std::uint64_t queued);
+  void list_batches(const ListBatches& op, BatchesAnswer& answer);
   bool is_ready(const JobRecord& job);
   bool open_queues(Claim& claim);
   bool set_aside_if_paused(JobRecord& job);

@@ -101,7 +101,12 @@ struct Counters {
   // Pages of running sequences, of all cache groups; a shared page counts once.
   std::uint64_t kv_pages_used = 0;
   std::uint64_t kv_pages_total = 0;
+  // The same of the cache group that keeps all positions, in tokens, and of all groups in bytes.
+  std::uint64_t kv_tokens_used = 0, kv_tokens_total = 0;
+  std::uint64_t kv_bytes_used = 0, kv_bytes_total = 0;
+  std::uint32_t most_rows = 0;             // EngineOptions::max_batch
   std::uint64_t prefix_pages = 0;          // pages in the prefix tree, in use or not
+  std::uint64_t prefix_held_tokens = 0;    // tokens whose pages the prefix tree holds
   std::uint64_t prefix_hits = 0;           // sequences that began with known pages
   std::uint64_t prefix_tokens = 0;         // tokens that these did not compute
   std::uint64_t disk_tokens = 0;           // tokens whose pages came from the disk tier

@@ -29,6 +29,12 @@ ExecutorCounts counts_since(const engine::Counters& before, const engine::Counte
   if (now.kv_pages_total > 0) {
     out.kv_used = static_cast<double>(now.kv_pages_used) / static_cast<double>(now.kv_pages_total);
   }
+  out.kv_used_tokens = now.kv_tokens_used;
+  out.kv_pool_tokens = now.kv_tokens_total;
+  out.kv_used_bytes = now.kv_bytes_used;
+  out.kv_pool_bytes = now.kv_bytes_total;
+  out.prefix_tokens = now.prefix_held_tokens;
+  out.max_rows = now.most_rows;
   out.token_gaps = now.token_gaps.since(before.token_gaps);
   return out;
 }

@@ -57,7 +57,12 @@ struct ExecutorCounts {
   std::uint64_t generated_tokens = 0;
   std::uint64_t preemptions = 0;  // sequences that gave their pages back, to be computed again
   double kv_used = 0;             // share of the KV cache's pages that running sequences hold
-  Histogram token_gaps{};         // seconds between two tokens of a text
+  // As in EngineLoad.
+  std::uint64_t kv_used_tokens = 0, kv_pool_tokens = 0;
+  std::uint64_t kv_used_bytes = 0, kv_pool_bytes = 0;
+  std::uint64_t prefix_tokens = 0;
+  std::uint32_t max_rows = 0;
+  Histogram token_gaps{};                           // seconds between two tokens of a text
   std::uint64_t spans_sent = 0, spans_dropped = 0;  // of traces
 };
 

@@ -238,6 +238,22 @@ void Session::check_failure() {
   goodbye_us_ = now_us() + us(options_.goodbye_ms);
 }
 
+EngineLoad Session::load() const {
+  const ExecutorCounts counts = executor_.counts();
+  EngineLoad load;
+  load.max_rows = counts.max_rows;
+  load.waiting_jobs = static_cast<std::uint32_t>(book_.waiting() + executor_.waiting().size());
+  load.kv_used_tokens = counts.kv_used_tokens;
+  load.kv_pool_tokens = counts.kv_pool_tokens;
+  load.kv_used_bytes = counts.kv_used_bytes;
+  load.kv_pool_bytes = counts.kv_pool_bytes;
+  load.prefix_tokens = counts.prefix_tokens;
+  load.prompt_tokens = counts.prompt_tokens;
+  load.cached_tokens = counts.cached_tokens;
+  load.completion_tokens = counts.generated_tokens;
+  return load;
+}
+
 void Session::heartbeat() {
   const Progress progress = executor_.progress();
   Heartbeat beat;
@@ -252,6 +268,7 @@ void Session::heartbeat() {
     if (book_.state(lease) == LeaseBook::State::running) beat.waiting.push_back(lease);
   }
   beat.prefixes = executor_.prefixes();
+  beat.load = load();
   granted_ = beat.credit;
   send(std::move(beat));
   heartbeat_due_us_ = now_us() + us(heartbeat_ms_);

@@ -89,6 +89,7 @@ class Session {
   void carry_out_drain();
   std::uint32_t credit() const;
   void heartbeat();
+  EngineLoad load() const;
   void release(std::vector<LeaseId> leases);
 
   SessionOptions options_;

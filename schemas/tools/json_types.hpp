@@ -36,6 +36,7 @@ MILLRACE_PART(GenerationResult, "generation_result");
 MILLRACE_PART(SubmitAnswer, "submit_answer");
 MILLRACE_PART(JobCounts, "job_counts");
 MILLRACE_PART(EngineInfo, "engine_info");
+MILLRACE_PART(TenantQueue, "tenant_queue");
 MILLRACE_PART(KeepLimits, "keep_limits");
 MILLRACE_PART(StreamState, "stream_state");
 MILLRACE_PART(CursorState, "cursor_state");

@@ -266,6 +266,7 @@ Json common_schema() {
   add_part<SubmitAnswer>(defs);
   add_part<JobCounts>(defs);
   add_part<EngineInfo>(defs);
+  add_part<TenantQueue>(defs);
   add_part<KeepLimits>(defs);
   add_part<StreamState>(defs);
   add_part<CursorState>(defs);

@@ -29,6 +29,7 @@ RESULTS = {
 }
 STATES = {
     "suggested_sampling": "SuggestedSampling", "engine_info": "EngineInfo",
+    "tenant_queue": "TenantQueue",
     "keep_limits": "KeepLimits", "stream_state": "StreamState", "cursor_state": "CursorState",
     "job_info": "JobInfo", "batch_state": "BatchState", "status_answer.json": "Status",
     "welcome.json": "Welcome",

@@ -13,6 +13,7 @@ CachePools::CachePools(std::uint32_t page_tokens, std::span<const PoolSize> grou
   for (const PoolSize& group : groups) {
     pools_.emplace_back(group.pages, page_tokens);
     windows_.push_back(group.window);
+    page_bytes_.push_back(group.page_bytes);
   }
 }
 
@@ -47,6 +48,25 @@ std::uint64_t CachePools::in_use() const {
   std::uint64_t out = 0;
   for (const PagePool& pool : std::span(pools_).first(groups())) out += pool.used() - pool.idle();
   return out;
+}
+
+std::uint64_t CachePools::bytes() const {
+  std::uint64_t out = 0;
+  for (std::size_t i = 0; i < groups(); ++i) out += pools_[i].total() * page_bytes_[i];
+  return out;
+}
+
+std::uint64_t CachePools::bytes_in_use() const {
+  std::uint64_t out = 0;
+  for (std::size_t i = 0; i < groups(); ++i) {
+    out += (pools_[i].used() - pools_[i].idle()) * page_bytes_[i];
+  }
+  return out;
+}
+
+std::uint64_t CachePools::tokens_in_use() const {
+  const PagePool& first = pools_.front();
+  return std::uint64_t{first.used() - first.idle()} * page_tokens();
 }
 
 SequencePages::SequencePages(CachePools& pools) : pools_(&pools), states_(pools.states()) {

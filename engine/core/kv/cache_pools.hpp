@@ -25,8 +25,9 @@ namespace millrace::engine {
 
 struct PoolSize {
   std::uint32_t pages = 0;
-  std::uint32_t window = 0;  // 0 for the first group and for states, and only for them
-  bool states = false;       // the last one may be
+  std::uint32_t window = 0;      // 0 for the first group and for states, and only for them
+  bool states = false;           // the last one may be
+  std::uint64_t page_bytes = 0;  // of one page in the layers of the group; 0: not of interest
 };
 
 // The first page of which a token at `position`, or a later one, sees anything.
@@ -74,11 +75,17 @@ class CachePools {
   // Sums over all cache groups.
   std::uint64_t total() const;
   std::uint64_t in_use() const;  // pages that sequences hold
+  std::uint64_t bytes() const;
+  std::uint64_t bytes_in_use() const;
+  // In the first group, which keeps all positions.
+  std::uint64_t tokens() const { return std::uint64_t{pools_.front().total()} * page_tokens(); }
+  std::uint64_t tokens_in_use() const;
   void dump(std::ostream& out) const;
 
  private:
   std::vector<PagePool> pools_;
   std::vector<std::uint32_t> windows_;
+  std::vector<std::uint64_t> page_bytes_;
   std::uint32_t row_tokens_;
   bool has_states_ = false;
 };

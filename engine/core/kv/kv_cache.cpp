@@ -88,6 +88,7 @@ Status KvCache::create_states(Device& device, std::uint64_t bytes, const CacheLo
 
 std::vector<PoolSize> KvCache::pools() const {
   std::vector<PoolSize> out = sizes_;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].page_bytes = shape_.page_bytes(groups_[i]);
   if (state_count_ > 0) out.push_back({.pages = state_count_, .states = true});
   return out;
 }

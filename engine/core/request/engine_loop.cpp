@@ -61,7 +61,13 @@ Counters EngineLoop::counters() const {
   out.pauses = scheduler_.pauses();
   out.kv_pages_used = context_.pools->in_use();
   out.prefix_pages = scheduler_.prefix_pages();
+  out.prefix_held_tokens = out.prefix_pages * context_.pools->page_tokens();
   out.kv_pages_total = context_.pools->total();
+  out.kv_tokens_used = context_.pools->tokens_in_use();
+  out.kv_tokens_total = context_.pools->tokens();
+  out.kv_bytes_used = context_.pools->bytes_in_use();
+  out.kv_bytes_total = context_.pools->bytes();
+  out.most_rows = options_.scheduler.max_batch;
   if (options_.disk != nullptr) out.disk_unwritten_bytes = options_.disk->unwritten_bytes();
   return out;
 }

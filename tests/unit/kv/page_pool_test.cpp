@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 #include <utility>
+
+#include "engine/core/kv/cache_pools.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -114,6 +117,23 @@ TEST(PageTable, MovesWithoutLosingPages) {
   c = std::move(b);
   EXPECT_EQ(c.size(), 2u);
   EXPECT_EQ(pool.used(), 2u);
+}
+
+TEST(CachePools, TellTheTokensAndBytesThatSequencesHold) {
+  const std::array groups = {PoolSize{.pages = 10, .page_bytes = 100},
+                             PoolSize{.pages = 6, .window = 32, .page_bytes = 7}};
+  CachePools pools(16, groups, 16);
+  EXPECT_EQ(pools.tokens(), 160u);
+  EXPECT_EQ(pools.bytes(), 1'042u);
+  EXPECT_EQ(pools.tokens_in_use() + pools.bytes_in_use(), 0u);
+  const auto page = pools[0].allocate(), windowed = pools[1].allocate();
+  ASSERT_TRUE(page && windowed);
+  EXPECT_EQ(pools.tokens_in_use(), 16u) << "of the group that keeps all positions";
+  EXPECT_EQ(pools.bytes_in_use(), 107u);
+  pools[0].keep(*page);
+  pools[0].release(*page);
+  EXPECT_EQ(pools.tokens_in_use(), 0u) << "only the prefix tree holds it";
+  EXPECT_EQ(pools.bytes_in_use(), 7u);
 }
 
 }  // namespace

@@ -52,10 +52,53 @@ TEST_P(BatchTest, BatchesAreListedInPages) {
   ASSERT_EQ(answer.batches.size(), 2u);
   EXPECT_EQ(answer.batches[0].batch + answer.batches[1].batch, "b1b2");
   EXPECT_TRUE(answer.more);
-  op.wanted.after = "b2";
+  EXPECT_EQ(answer.next, "b2");
+  op.wanted.after = answer.next;
   answer = expect<ListBatchesReply>(op).answer;
   ASSERT_EQ(answer.batches.size(), 1u);
   EXPECT_EQ(answer.batches[0].batch, "b3");
+  EXPECT_FALSE(answer.more);
+  EXPECT_EQ(answer.next, "");
+}
+
+TEST_P(BatchTest, BatchesWhoseJobsHaveEndedCanBeLeftOut) {
+  for (const char* batch : {"b1", "b2", "b3", "b4", "b5"}) submit(job(batch, batch));
+  change("b1", true);
+  for (const auto& taken : take(3)) finish(taken.lease);  // of b1, which is closed, b2 and b3
+  EXPECT_EQ(take(1).at(0).job, "b4") << "an engine holds it";
+  ListBatches op{tenant, {.batch = {}, .after = {}, .unfinished = true}, 1};
+  auto answer = expect<ListBatchesReply>(op).answer;
+  ASSERT_EQ(answer.batches.size(), 1u);
+  EXPECT_EQ(answer.batches[0].batch, "b4");
+  EXPECT_TRUE(answer.more);
+  op.wanted.after = answer.next;
+  answer = expect<ListBatchesReply>(op).answer;
+  ASSERT_EQ(answer.batches.size(), 1u);
+  EXPECT_EQ(answer.batches[0].batch, "b5");
+  EXPECT_FALSE(answer.more);
+}
+
+TEST_P(BatchTest, AQuestionLooksAtSoManyBatchesOnly) {
+  std::vector<Operation> operations;
+  for (std::uint64_t i = 0; i < looked_batches + 2; ++i) {
+    const std::string name = "b" + std::to_string(10'000 + i);
+    operations.emplace_back(job(name, name));
+  }
+  const std::string last = "b" + std::to_string(10'000 + looked_batches + 1);
+  (void)ledger.apply(operations);
+  operations.clear();
+  for (const auto& taken : take(looked_batches + 1)) {
+    operations.emplace_back(Finish{taken.lease, JobState::completed, "body", "", {}});
+  }
+  (void)ledger.apply(operations);
+  ListBatches op{tenant, {.batch = {}, .after = {}, .unfinished = true}, 250};
+  auto answer = expect<ListBatchesReply>(op).answer;
+  EXPECT_TRUE(answer.batches.empty());
+  EXPECT_TRUE(answer.more);
+  op.wanted.after = answer.next;
+  answer = expect<ListBatchesReply>(op).answer;
+  ASSERT_EQ(answer.batches.size(), 1u);
+  EXPECT_EQ(answer.batches[0].batch, last);
   EXPECT_FALSE(answer.more);
 }
 

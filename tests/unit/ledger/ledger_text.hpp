@@ -23,7 +23,7 @@ inline std::string ledger_text(Ledger& ledger) {
   for (const std::string& who : RandomOperations::tenants()) {
     for (const std::string& id : RandomOperations::ids()) questions.emplace_back(GetJob{who, id});
     for (const std::string& batch : RandomOperations::batches()) {
-      questions.emplace_back(Count{who, batch, true});
+      questions.emplace_back(Count{who, batch, true, true});
     }
     questions.emplace_back(ListBatches{who, {}});
     questions.emplace_back(ListStreams{who, ""});

@@ -207,7 +207,7 @@ class RandomOperations {
       case 0:
         return GetJob{who(), id()};
       case 1:
-        return Count{who(), batch(), below(2) == 0};
+        return Count{who(), batch(), below(2) == 0, below(2) == 0};
       case 2:
         return FindLapsed{now(), {engine()}, below(5) == 0};
       case 3:
@@ -225,7 +225,9 @@ class RandomOperations {
   Operation list() {
     if (below(4) == 0) {
       return ListBatches{
-          who(), {below(2) == 0 ? batch() : "", below(2) == 0 ? batch() : ""}, 1 + below(2)};
+          who(),
+          {below(2) == 0 ? batch() : "", below(2) == 0 ? batch() : "", below(2) == 0},
+          1 + below(2)};
     }
     ListJobs op{who(), {}, 1 + below(5), 1 + below(20)};
     if (below(6) == 0) op.wanted.job = id();

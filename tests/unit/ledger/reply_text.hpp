@@ -90,8 +90,8 @@ struct Printer {
     const JobCounts& c = r.counts;
     out << c.queued << "," << c.leased << "," << c.completed << "," << c.failed << ","
         << c.cancelled << "," << c.expired;
-    out << r.paused << r.oldest_us.value_or(-1) << "/" << r.batches.open << "," << r.batches.closed
-        << "," << r.batches.paused << "," << r.batches.finished;
+    out << r.paused << r.oldest_us.value_or(-1) << "/" << r.queued_tokens << "/" << r.batches.open
+        << "," << r.batches.closed << "," << r.batches.paused << "," << r.batches.finished;
     for (const auto& model : r.paused_models) out << " " << model;
     for (const auto& queue : r.suspects) {
       out << " " << queue.model << "/" << queue.kv << "/" << queue.alone << "/" << queue.jobs << "/"
@@ -110,7 +110,7 @@ struct Printer {
   }
   void operator()(const ListBatchesReply& r) {
     for (const BatchState& b : r.answer.batches) batch(b);
-    out << r.answer.more;
+    out << r.answer.more << r.answer.next;
   }
   void operator()(const UpdateBatchReply& r) {
     batch(r.batch);

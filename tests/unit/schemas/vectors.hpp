@@ -281,14 +281,15 @@ inline std::vector<Envelope> envelopes() {
   welcome.broker = "0123456789abcdef0123456789abcdef";
   welcome.software = "millrace 0.1.0";
   welcome.doorbell = "tcp://127.0.0.1:5572";
+  const EngineLoad load{64,     1,          4'096,  65'536, 94'371'840, 1'509'949'440,
+                        12'288, 50'000'000, 40'000, 9'000};
   StatusAnswer status;
   status.counts = {1, 2, 300, 4, 5, 6};
   status.state = JobState::leased;
-  status.attempts = 1;
+  status.first = status.attempts = 1;
   status.job_stream = "results";
   status.job_batch = "evening";
   status.epoch = "e0";
-  status.first = 1;
   status.high = 310;
   status.engines = {{"host-1 4242",
                      {facts,
@@ -301,10 +302,14 @@ inline std::vector<Envelope> envelopes() {
                      2,
                      2,
                      312.5,
-                     40}};
+                     40,
+                     load,
+                     250,
+                     62.5}};
   status.paused = true;
   status.paused_models = {"smollm2"};
   status.refuses = "disk_full: 25042944 bytes left and 33554432 are needed";
+  status.queues = {{"acme", 1, 1'200, 2, 2'600, 61'000, false}, {"umbra", 0, 0, 0, 0, {}, true}};
   const std::string text = encode_job(text_job()), score = encode_job(score_job());
   const std::string good = encode_result(completed()), bad = encode_result(failed());
   const StreamState limited{"results",
@@ -336,7 +341,7 @@ inline std::vector<Envelope> envelopes() {
       {3, Cancelled{1, 1, 0, big}},
       {4, Retry{{}, "evening"}},
       {4, Retried{2, 5, 0}},
-      {5, StatusRequest{"", "evening", "results"}},
+      {5, StatusRequest{"", "evening", "results", true}},
       {5, status},
       {6, Fetch{}},
       {6, Data{"results", "9d5f", 1, 2, {{1, "line-1", good}, {2, "line-2", bad}}}},
@@ -347,9 +352,14 @@ inline std::vector<Envelope> envelopes() {
       {0,
        Leases{{{4294967297, "line-1", 1, false, 1'767'225'600'000'000, text},
                {4294967298, "s", 3, true, 1'767'225'600'000'001, score, 4'503'599'627'370'497}}}},
-      {9,
-       Heartbeat{
-           {4294967297, 4294967298}, 1000, 64'000, 62, 2, {4294967298}, {4'503'599'627'370'497}}},
+      {9, Heartbeat{{4294967297, 4294967298},
+                    1000,
+                    64'000,
+                    62,
+                    2,
+                    {4294967298},
+                    {4'503'599'627'370'497},
+                    load}},
       {9, HeartbeatAnswer{{4294967297}, {4294967298}, false}},
       {10, Ends{{{4294967297, JobState::completed, encode_generation(*completed().result), {}},
                  {4294967299, JobState::failed, {}, failed().error}}}},
@@ -377,7 +387,7 @@ inline std::vector<Envelope> envelopes() {
       {41, JobsAnswer{{failed_job()}, true, "18"}},
       {42, Drop{{}, "evening"}},
       {43, Dropped{3, 0, 0}},
-      {44, BatchesRequest{"", "dawn"}},
+      {44, BatchesRequest{"", "dawn", true}},
       {45, BatchesAnswer{{evening}, false}},
       {46, ChangeBatch{"evening", true, {{"owner", "me"}}}},
       {47, BatchChanged{evening}},

@@ -41,6 +41,7 @@ class FakeExecutor final : public Executor {
   }
   std::vector<TaskPartial> take_partials() override { return std::exchange(partials, {}); }
   Progress progress() const override { return now; }
+  ExecutorCounts counts() const override { return counted; }
   std::vector<LeaseId> waiting() const override { return waits; }
   std::vector<LeaseId> take_begun() override { return std::exchange(begun, {}); }
   std::vector<std::uint64_t> prefixes() override { return known; }
@@ -75,6 +76,7 @@ class FakeExecutor final : public Executor {
   std::vector<LeaseId> waits, begun;
   std::vector<std::uint64_t> known;
   Progress now;
+  ExecutorCounts counted;
   std::optional<Error> failed;
 
  private:

@@ -125,6 +125,27 @@ TEST_F(SessionTest, HeartbeatsListAllLeasesAndHonestSteps) {
   EXPECT_EQ(beat[0].steps, 41u);
 }
 
+TEST_F(SessionTest, HeartbeatsTellHowFullTheEngineIs) {
+  join();
+  lease({1, 2, 3});
+  executor_.waits = {2, 3};
+  ExecutorCounts& counted = executor_.counted;
+  counted.max_rows = 64;
+  counted.kv_used_tokens = 4'096;
+  counted.kv_pool_tokens = 65'536;
+  counted.kv_used_bytes = 94'371'840;
+  counted.kv_pool_bytes = 1'509'949'440;
+  counted.prefix_tokens = 12'288;
+  counted.prompt_tokens = 50'000;
+  counted.cached_tokens = 40'000;
+  counted.generated_tokens = 9'000;
+  wait_ms(1'000);
+  const auto beats = sent_of<Heartbeat>();
+  ASSERT_EQ(beats.size(), 1u);
+  EXPECT_EQ(beats[0].load, (EngineLoad{64, 2, 4'096, 65'536, 94'371'840, 1'509'949'440, 12'288,
+                                       50'000, 40'000, 9'000}));
+}
+
 TEST_F(SessionTest, CreditFollowsWhatIsHeld) {
   join();
   lease({1, 2, 3, 4, 5, 6, 7, 8});

@@ -50,6 +50,18 @@ class EngineInfo(Record):
     rows: int
     tokens_per_second: float
     silent_ms: int
+    max_rows: int
+    waiting_jobs: int
+    kv_used_tokens: int
+    kv_pool_tokens: int
+    kv_used_bytes: int
+    kv_pool_bytes: int
+    prefix_tokens: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    prompt_tokens_per_second: float
+    completion_tokens_per_second: float
     _FIELDS = {
         "name": ("", None),
         "model": ("", None),
@@ -70,6 +82,37 @@ class EngineInfo(Record):
         "rows": (0, None),
         "tokens_per_second": (0, None),
         "silent_ms": (0, None),
+        "max_rows": (0, None),
+        "waiting_jobs": (0, None),
+        "kv_used_tokens": (0, None),
+        "kv_pool_tokens": (0, None),
+        "kv_used_bytes": (0, None),
+        "kv_pool_bytes": (0, None),
+        "prefix_tokens": (0, None),
+        "prompt_tokens": (0, None),
+        "cached_tokens": (0, None),
+        "completion_tokens": (0, None),
+        "prompt_tokens_per_second": (0, None),
+        "completion_tokens_per_second": (0, None),
+    }
+
+
+class TenantQueue(Record):
+    tenant: str
+    queued: int
+    queued_tokens: int
+    leased: int
+    leased_tokens: int
+    oldest_ms: Optional[int]
+    paused: bool
+    _FIELDS = {
+        "tenant": (None, None),
+        "queued": (0, None),
+        "queued_tokens": (0, None),
+        "leased": (0, None),
+        "leased_tokens": (0, None),
+        "oldest_ms": (None, None),
+        "paused": (False, None),
     }
 
 
@@ -204,6 +247,7 @@ class Status(Record):
     paused: bool
     paused_models: List[Any]
     refuses: str
+    queues: List[TenantQueue]
     _FIELDS = {
         "counts": (None, JobCounts),
         "state": (None, None),
@@ -220,6 +264,7 @@ class Status(Record):
         "paused": (False, None),
         "paused_models": ((), list),
         "refuses": ("", None),
+        "queues": ((), [TenantQueue]),
     }
 
 
