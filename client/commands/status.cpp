@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/commands/command.hpp"
+#include "client/commands/load_text.hpp"
 #include "client/run/engine_text.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/codec.hpp"
@@ -24,6 +24,7 @@ struct Flags {
   BrokerFlags broker;
   StatusRequest request;
   std::uint32_t watch_s = 0;  // 0: once
+  std::string format = "text";
 };
 
 void print_json(const StatusAnswer& answer, const StatusRequest& request) {
@@ -49,6 +50,12 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
     write_fields(out, engine);
     out.end_object();
   }
+  out.end_array().key("queues").begin_array();
+  for (const TenantQueue& queue : answer.queues) {
+    out.begin_object();
+    write_fields(out, queue);
+    out.end_object();
+  }
   out.end_array().field("draining", answer.draining).field("paused", answer.paused);
   if (!answer.refuses.empty()) {
     out.field("refuses", answer.refuses);
@@ -66,13 +73,10 @@ std::string engine_text(const EngineInfo& engine) {
   const std::string silent = engine.silent_ms < silent_from_ms
                                  ? ""
                                  : "  silent for " + std::to_string(engine.silent_ms / 1000) + " s";
-  std::array<char, 48> speed{};
-  std::snprintf(speed.data(), speed.size(), "%.1f tokens/s", engine.tokens_per_second);
   return "engine " + printable_name(engine.name) + "  model " +
          printable_name(profile.facts.model) + "  " + printable_name(kv_text(profile)) +
-         "  leases " + std::to_string(engine.leases) + "  rows " + std::to_string(engine.rows) +
-         "  " + speed.data() + silent + "  fingerprint " +
-         printable_name(profile.facts.fingerprint);
+         "  leases " + std::to_string(engine.leases) + "  " + rows_text(engine) + "  " +
+         speed_text(engine) + silent + "  fingerprint " + printable_name(profile.facts.fingerprint);
 }
 
 std::string job_text(const StatusAnswer& answer, const StatusRequest& request) {
@@ -103,9 +107,20 @@ std::vector<std::string> broker_lines(const StatusAnswer& answer, const StatusRe
   if (!answer.refuses.empty()) {
     lines.push_back("new jobs are refused: " + printable_name(answer.refuses));
   }
+  for (const TenantQueue& queue : answer.queues) {
+    if (queue.queued + queue.leased == 0 && !queue.paused) {
+      continue;
+    }
+    lines.push_back("queue of " + printable_name(queue.tenant) + ": " + queue_text(queue));
+  }
   for (const EngineInfo& engine : answer.engines) {
     const EngineProfile& profile = engine.engine;
     lines.push_back(engine_text(engine));
+    for (const std::string& use : {kv_use_text(engine.load), prefix_text(engine.load)}) {
+      if (!use.empty()) {
+        lines.push_back("  " + use);
+      }
+    }
     for (const auto& [name, value] :
          {std::pair("label", profile.label), std::pair("runs", profile.layer_path),
           std::pair("memory", profile.kv_memory),
@@ -193,7 +208,7 @@ int run(const Flags& flags, bool json) {
     return report_error(session.error(), json);
   }
   EventLoop loop(**session, clock, loop_options(flags.broker));
-  const Status done = show_again(loop, clock, flags, json);
+  const Status done = show_again(loop, clock, flags, json || flags.format == "json");
   return done ? exit_all_done : report_error(done.error(), json);
 }
 
@@ -216,10 +231,16 @@ void add_status_command(CLI::App& app, Invocation& invocation) {
       ->expected(0, 1)
       ->default_str("2")
       ->check(CLI::Range(1, 86'400));
+  command->add_option("-o,--output", flags->format, "text or json")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(std::vector<std::string>{"text", "json"}))
+      ->capture_default_str();
   job->excludes(batch)->excludes(stream);
   batch->excludes(stream);
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
+    StatusRequest& asked = flags->request;
+    asked.queues = asked.job.empty() && asked.batch.empty() && asked.stream.empty();
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };
   });
 }

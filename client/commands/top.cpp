@@ -16,16 +16,16 @@
 #include "client/commands/quiet_session.hpp"
 #include "client/commands/terminal_screen.hpp"
 #include "client/commands/top_frame.hpp"
+#include "client/commands/top_keys.hpp"
 #include "schemas/json_fields.hpp"
 
 namespace millrace::client {
 namespace {
 
 constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
-constexpr std::int64_t oldest_pause_us = 10'000'000;  // between questions for the oldest job
-constexpr std::uint32_t most_pages = 20;              // of batches in one round
-constexpr double newest_weight = 0.3;                 // of the newest rate
-constexpr std::uint32_t key_ms = 50;                  // between looks for a key
+constexpr std::uint32_t most_pages = 20;  // of batches in one round
+constexpr double newest_weight = 0.3;     // of the newest rate
+constexpr std::uint32_t key_ms = 50;      // between looks for a key
 
 struct Flags {
   BrokerFlags broker;
@@ -63,18 +63,15 @@ class TopWatch final : public EventHandler {
   void take_status(StatusAnswer& status);
   void take_batches(BatchesAnswer& answer);
   void end_round();
-  void ask_oldest();
 
   Session& session_;
   const Clock& clock_;
   std::int64_t interval_us_;
   TopView view_;
   std::uint64_t rounds_ = 0;
-  std::uint64_t status_ = 0, batches_ = 0, oldest_ = 0;  // open questions; 0: none
+  std::uint64_t status_ = 0, batches_ = 0;  // open questions; 0: none
   std::int64_t asked_us_ = std::numeric_limits<std::int64_t>::min() / 2;
-  std::int64_t oldest_us_ = asked_us_;
   std::uint32_t pages_ = 0;
-  std::uint64_t batches_seen_ = 0;                                // in this round
   std::vector<BatchState> open_batches_;                          // of this round
   std::optional<std::pair<std::int64_t, std::uint64_t>> before_;  // time and ended jobs
 };
@@ -86,10 +83,9 @@ Status TopWatch::tick() {
   if (session_.ready() && status_ == 0 && batches_ == 0 && now - asked_us_ >= interval_us_) {
     asked_us_ = now;
     pages_ = 0;
-    batches_seen_ = 0;
     open_batches_.clear();
-    status_ = session_.ask(StatusRequest{});
-    batches_ = session_.ask(BatchesRequest{});
+    status_ = session_.ask(StatusRequest{.queues = true});
+    batches_ = session_.ask(BatchesRequest{.unfinished = true});
   }
   return {};
 }
@@ -105,15 +101,6 @@ Result<bool> TopWatch::take(Envelope& answer) {
   } else if (answer.id == batches_ && std::holds_alternative<BatchesAnswer>(answer.message)) {
     batches_ = 0;
     take_batches(std::get<BatchesAnswer>(answer.message));
-  } else if (answer.id == oldest_) {
-    oldest_ = 0;
-    const auto* jobs = std::get_if<JobsAnswer>(&answer.message);
-    view_.oldest_s.reset();
-    if (jobs != nullptr && !jobs->jobs.empty()) {
-      const std::int64_t age_us = clock_.wall_us() - jobs->jobs[0].submitted_us;
-      view_.oldest_s = static_cast<std::uint64_t>(std::max<std::int64_t>(0, age_us) / us_per_s);
-    }
-    return true;
   } else {
     return false;
   }
@@ -137,18 +124,18 @@ void TopWatch::take_status(StatusAnswer& status) {
 }
 
 void TopWatch::take_batches(BatchesAnswer& answer) {
-  const std::string last = answer.batches.empty() ? "" : answer.batches.back().batch;
-  batches_seen_ += answer.batches.size();
+  // A broker of before says no `next`, and tells finished batches too.
+  const std::string last =
+      !answer.next.empty() || answer.batches.empty() ? answer.next : answer.batches.back().batch;
   for (BatchState& batch : answer.batches) {
     if (!batch.finished_us && batch.counts.queued + batch.counts.leased > 0) {
       open_batches_.push_back(std::move(batch));
     }
   }
   if (answer.more && !last.empty() && ++pages_ < most_pages) {
-    batches_ = session_.ask(BatchesRequest{.batch = {}, .after = last});
+    batches_ = session_.ask(BatchesRequest{.batch = {}, .after = last, .unfinished = true});
     return;
   }
-  view_.batches_seen = batches_seen_;
   view_.more_batches = answer.more;
 }
 
@@ -167,21 +154,6 @@ void TopWatch::end_round() {
   if (open > 0 && view_.jobs_per_second > 0.001) {
     view_.seconds_left = open / view_.jobs_per_second;
   }
-  ask_oldest();
-}
-
-// The jobs of a batch are listed as they were submitted.
-void TopWatch::ask_oldest() {
-  const std::int64_t now = clock_.monotonic_us();
-  if (view_.batches.empty()) {
-    view_.oldest_s.reset();
-  } else if (oldest_ == 0 && now - oldest_us_ >= oldest_pause_us) {
-    oldest_us_ = now;
-    const BatchState& batch = view_.batches.front();
-    const JobState state = batch.counts.leased > 0 ? JobState::leased : JobState::queued;
-    oldest_ = session_.ask(
-        JobsRequest{.job = {}, .batch = batch.batch, .stream = {}, .state = state, .after = {}});
-  }
 }
 
 void print_json(const TopView& view) {
@@ -189,9 +161,20 @@ void print_json(const TopView& view) {
   JsonWriter out(line);
   out.begin_object().key("counts").begin_object();
   write_fields(out, view.status.counts);
-  out.end_object().field("jobs_per_second", view.jobs_per_second).key("seconds_left");
-  view.seconds_left ? out.value(*view.seconds_left) : out.null();
-  out.key("engines").begin_array();
+  out.end_object().field("jobs_per_second", view.jobs_per_second);
+  if (view.seconds_left) {
+    out.field("seconds_left", *view.seconds_left);
+  }
+  if (const auto oldest = oldest_ms(view.status)) {
+    out.field("oldest_ms", *oldest);
+  }
+  out.key("queues").begin_array();
+  for (const TenantQueue& queue : view.status.queues) {
+    out.begin_object();
+    write_fields(out, queue);
+    out.end_object();
+  }
+  out.end_array().key("engines").begin_array();
   for (const EngineInfo& engine : view.status.engines) {
     out.begin_object();
     write_fields(out, engine);
@@ -207,21 +190,24 @@ void print_json(const TopView& view) {
   std::printf("%s\n", line.c_str());
 }
 
+// Bold, in a terminal.
+std::vector<std::string> drawn(const std::vector<TopLine>& frame) {
+  std::vector<std::string> lines;
+  for (const TopLine& line : frame) {
+    lines.push_back(line.heading ? "\x1b[1m" + line.text + "\x1b[0m" : line.text);
+  }
+  return lines;
+}
+
 Status show_live(EventLoop& loop, TopWatch& watch) {
   TerminalScreen screen;
   TopView frozen;
   bool quit = false;
   const Status done = loop.run({&watch}, [&] {
-    while (const auto key = screen.key()) {
-      quit = quit || *key == 'q' || *key == 'Q';
-      if (*key == 'p' || *key == 'P') {
-        watch.view().frozen = !watch.view().frozen;
-        frozen = watch.view();
-      }
-    }
+    quit = take_keys(screen, watch.view(), frozen);
     const TopView& shown = watch.view().frozen ? frozen : watch.view();
     // One column stays free: what follows a full line would erase its end.
-    screen.draw(top_frame(shown, screen.columns() - 1, screen.rows()));
+    screen.draw(drawn(top_frame(shown, screen.columns() - 1, screen.rows())));
     return quit;
   });
   return done;
@@ -255,8 +241,10 @@ int run(const Flags& flags, bool json) {
     print_json(watch.view());
   } else if (!live) {
     constexpr std::size_t any_rows = 10'000, columns = 120;
-    for (const std::string& line : top_frame(watch.view(), columns, any_rows)) {
-      std::printf("%s\n", line.c_str());
+    std::vector<TopLine> lines = top_frame(watch.view(), columns, any_rows);
+    lines.pop_back();  // the keys
+    for (const TopLine& line : lines) {
+      std::printf("%s\n", line.text.c_str());
     }
   }
   return exit_all_done;
@@ -267,8 +255,11 @@ int run(const Flags& flags, bool json) {
 void add_top_command(CLI::App& app, Invocation& invocation) {
   auto* command = app.add_subcommand(
       "top",
-      "Show queues, engines and batches, live.\n\n"
-      "The key q ends it, and p stops the display and lets it go on. Where the output is no "
+      "Show engines, queues and unfinished batches, live.\n\n"
+      "The key q ends it, p stops the display and lets it go on, Tab shows one part of it alone, "
+      "and the arrow keys (also j and k, Page Up and Page Down) scroll there. CACHED is the share "
+      "of the tokens of prompts that came from the prefix cache, PREFIX the tokens that this cache "
+      "holds, KV how much of the KV memory running sequences hold. Where the output is no "
       "terminal, or with --json, it is printed once.\n\n"
       "Examples:\n  millrace top\n  millrace top --once");
   auto flags = std::make_shared<Flags>();

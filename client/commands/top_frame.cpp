@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "client/commands/command.hpp"
+#include "client/commands/fitted_table.hpp"
+#include "client/commands/load_text.hpp"
 #include "client/commands/times.hpp"
 #include "client/run/progress_text.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::client {
 namespace {
@@ -22,102 +25,22 @@ std::string text(const char* format, Values... values) {
   return buffer.data();
 }
 
-// Names are ASCII or any UTF-8; a continuation byte takes no column.
-bool begins_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+std::string time_text_of(std::uint64_t ms) {
+  return duration_text(static_cast<double>(ms) / 1e3);
 }
 
-std::size_t width(const std::string& line) {
-  return static_cast<std::size_t>(std::ranges::count_if(line, begins_character));
+std::string of_text(const std::string& part, const std::string& whole) {
+  return part + "/" + whole;
 }
 
-std::string cut(const std::string& line, std::size_t columns) {
-  if (width(line) <= columns) {
-    return line;
-  }
-  std::size_t end = 0;
-  for (std::size_t seen = 0; end < line.size(); ++end) {
-    seen += begins_character(line[end]) ? 1 : 0;
-    if (seen == columns) {
-      break;
-    }
-  }
-  return columns == 0 ? "" : line.substr(0, end) + "~";
-}
-
-std::string padded(const std::string& cell, std::size_t columns, bool right) {
-  const std::string shown = cut(cell, columns);
-  const std::string space(columns - width(shown), ' ');
-  return right ? space + shown : shown + space;
-}
-
-// "1,234,567"
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
-
-struct Column {
-  const char* name;
-  std::size_t least;   // columns that it needs
-  int weight;          // the lightest column is left out first
-  bool right = true;   // numbers stand at the right
-  bool grows = false;  // takes the room that is left
-};
-
-// Lays out a table: leaves out light columns until the others fit, and gives the rest of the room
-// to those that grow.
-class Table {
- public:
-  Table(std::vector<Column> columns, std::size_t room) : columns_(std::move(columns)) {
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      shown_.push_back(i);
-    }
-    while (shown_.size() > 1 && needed() > room) {
-      shown_.erase(std::ranges::min_element(shown_, {},
-                                            [this](std::size_t i) { return columns_[i].weight; }));
-    }
-    std::size_t rest = room - std::min(room, needed());
-    const auto growing =
-        std::ranges::count_if(shown_, [this](std::size_t i) { return columns_[i].grows; });
-    for (const std::size_t i : shown_) {
-      widths_.push_back(columns_[i].least +
-                        (columns_[i].grows ? rest / static_cast<std::size_t>(growing) : 0));
-    }
-  }
-
-  std::string header() const {
-    std::vector<std::string> names;
-    for (const Column& column : columns_) {
-      names.emplace_back(column.name);
-    }
-    return line(names);
-  }
-  std::string line(const std::vector<std::string>& cells) const {
-    std::string out;
-    for (std::size_t at = 0; at < shown_.size(); ++at) {
-      const Column& column = columns_[shown_[at]];
-      out += (at == 0 ? "" : "  ") + padded(cells[shown_[at]], widths_[at], column.right);
-    }
-    out.erase(out.find_last_not_of(' ') + 1);
-    return out;
-  }
-
- private:
-  std::size_t needed() const {
-    std::size_t sum = 2 * (shown_.size() - 1);
-    for (const std::size_t i : shown_) {
-      sum += columns_[i].least;
-    }
-    return sum;
-  }
-
-  std::vector<Column> columns_;
-  std::vector<std::size_t> shown_, widths_;
+// A part of the screen: a heading and its lines.
+struct Section {
+  std::string heading;
+  std::vector<std::string> lines;
+  std::string what;  // of which there are more than lines fit
+  std::string note;  // stands below, whatever fits
+  std::size_t height() const { return 1 + lines.size() + (note.empty() ? 0 : 1); }
+  bool empty() const { return heading.empty(); }
 };
 
 std::string head_line(const TopView& view) {
@@ -132,67 +55,107 @@ std::string head_line(const TopView& view) {
          (state.empty() ? "" : "  " + state) + "  " + printable_name(view.endpoint);
 }
 
-// Joins the parts that fit.
-std::string joined(const std::vector<std::string>& parts, std::size_t columns) {
-  std::string line;
-  for (const std::string& part : parts) {
-    if (width(line) + 2 + width(part) <= columns) {
-      line += (line.empty() ? "" : "  ") + part;
-    }
-  }
-  return line;
-}
-
-void add_totals(const TopView& view, std::size_t columns, std::vector<std::string>& lines) {
+void add_totals(const TopView& view, std::size_t columns, std::vector<TopLine>& lines) {
   const JobCounts& counts = view.status.counts;
   lines.push_back(
-      joined({"queued " + grouped(counts.queued), "leased " + grouped(counts.leased),
-              "completed " + grouped(counts.completed), "failed " + grouped(counts.failed),
-              "cancelled " + grouped(counts.cancelled), "expired " + grouped(counts.expired)},
-             columns));
-  double tokens = 0;
+      {joined({"queued " + grouped(counts.queued), "leased " + grouped(counts.leased),
+               "completed " + grouped(counts.completed), "failed " + grouped(counts.failed),
+               "cancelled " + grouped(counts.cancelled), "expired " + grouped(counts.expired)},
+              columns)});
+  double all = 0, prompts = 0, answers = 0;
   for (const EngineInfo& engine : view.status.engines) {
-    tokens += engine.tokens_per_second;
+    all += engine.tokens_per_second;
+    prompts += engine.prompt_tokens_per_second;
+    answers += engine.completion_tokens_per_second;
   }
   std::vector<std::string> parts = {text("%.1f jobs/s", view.jobs_per_second),
-                                    text("%.1f tokens/s", tokens)};
+                                    text("%.1f tokens/s", all)};
   if (view.seconds_left) {
     parts.push_back(duration_text(*view.seconds_left) + " left");
   }
-  if (view.oldest_s) {
-    parts.push_back("oldest job " + duration_text(static_cast<double>(*view.oldest_s)));
+  if (const auto oldest = oldest_ms(view.status)) {
+    parts.push_back("oldest waits " + time_text_of(*oldest));
   }
+  if (prompts + answers > 0) {
+    parts.push_back(text("prompts %.1f/s", prompts));
+    parts.push_back(text("answers %.1f/s", answers));
+  }
+  lines.push_back({joined(parts, columns)});
   if (!view.status.refuses.empty()) {
-    parts.push_back("new jobs are refused: " + printable_name(view.status.refuses));
+    lines.push_back({"new jobs are refused: " + printable_name(view.status.refuses)});
   }
-  lines.push_back(joined(parts, columns));
 }
 
-void add_engines(const TopView& view, std::size_t columns, std::vector<std::string>& lines) {
-  if (view.status.engines.empty()) {
-    lines.emplace_back(view.asked ? "no engine" : "waiting for the broker");
-    return;
+std::string engine_state(const EngineInfo& engine) {
+  if (engine.silent_ms >= silent_from_ms) {
+    return "silent " + time_text_of(engine.silent_ms);
   }
-  const Table table({{"ENGINE", 10, 9, false, true},
-                     {"MODEL", 10, 3, false, true},
-                     {"KV", 6, 1, false},
-                     {"LEASES", 6, 4},
-                     {"ROWS", 5, 5},
-                     {"TOKENS/S", 9, 8},
-                     {"STATE", 12, 2, false}},
-                    columns);
-  lines.push_back(table.header());
+  return engine.rows > 0 ? "computes" : (engine.leases > 0 ? "prepares" : "idle");
+}
+
+Section engines_of(const TopView& view, std::size_t columns) {
+  if (view.status.engines.empty()) {
+    return {view.asked ? "no engine" : "waiting for the broker", {}, "engines", ""};
+  }
+  const FittedTable table({{"ENGINE", 10, 12, false, true},
+                           {"MODEL", 10, 5, false, true},
+                           {"POLICY", 6, 1, false},
+                           {"ROWS", 7, 10},
+                           {"WAIT", 5, 7},
+                           {"KV", 5, 9},
+                           {"KV TOKENS", 13, 2},
+                           {"KV MEMORY", 19, 0},
+                           {"CACHED", 6, 8},
+                           {"PREFIX", 7, 3},
+                           {"PROMPT/S", 9, 4},
+                           {"ANSWER/S", 9, 4},
+                           {"TOKENS/S", 9, 11},
+                           {"STATE", 9, 6, false}},
+                          columns);
+  Section out{table.header(), {}, "engines", ""};
   for (const EngineInfo& engine : view.status.engines) {
     const EngineFacts& facts = engine.engine.facts;
-    const std::string state =
-        engine.silent_ms >= silent_from_ms
-            ? "silent " + duration_text(static_cast<double>(engine.silent_ms) / 1e3)
-            : (engine.rows > 0 ? "computes" : "idle");
-    lines.push_back(
-        table.line({printable_name(engine.name), printable_name(facts.model),
-                    printable_name(facts.kv_policy), std::to_string(engine.leases),
-                    std::to_string(engine.rows), text("%.1f", engine.tokens_per_second), state}));
+    const EngineLoad& load = engine.load;
+    const bool tells = load.kv_pool_tokens > 0;
+    const std::string rows = std::to_string(engine.rows);
+    out.lines.push_back(table.line(
+        {printable_name(engine.name), printable_name(facts.model), printable_name(facts.kv_policy),
+         load.max_rows == 0 ? rows : of_text(rows, std::to_string(load.max_rows)),
+         grouped(load.waiting_jobs), share_text(load.kv_used_tokens, load.kv_pool_tokens),
+         tells ? of_text(short_number(load.kv_used_tokens), short_number(load.kv_pool_tokens)) : "",
+         load.kv_pool_bytes > 0
+             ? of_text(size_text(load.kv_used_bytes), size_text(load.kv_pool_bytes))
+             : "",
+         share_text(load.cached_tokens, load.prompt_tokens),
+         tells ? short_number(load.prefix_tokens) : "",
+         text("%.1f", engine.prompt_tokens_per_second),
+         text("%.1f", engine.completion_tokens_per_second), text("%.1f", engine.tokens_per_second),
+         engine_state(engine)}));
   }
+  return out;
+}
+
+Section queues_of(const TopView& view, std::size_t columns) {
+  if (view.status.queues.empty()) {
+    return {};
+  }
+  const FittedTable table({{"QUEUE OF", 12, 9, false, true},
+                           {"QUEUED", 9, 8},
+                           {"TOKENS", 7, 5},
+                           {"LEASED", 7, 7},
+                           {"TOKENS", 7, 3},
+                           {"OLDEST WAITS", 12, 6},
+                           {"STATE", 6, 4, false}},
+                          columns);
+  Section out{table.header(), {}, "tenants", ""};
+  for (const TenantQueue& queue : view.status.queues) {
+    out.lines.push_back(table.line(
+        {printable_name(queue.tenant), grouped(queue.queued),
+         queue.queued_tokens == 0 ? "" : short_number(queue.queued_tokens), grouped(queue.leased),
+         queue.leased_tokens == 0 ? "" : short_number(queue.leased_tokens),
+         queue.oldest_ms ? time_text_of(*queue.oldest_ms) : "", queue.paused ? "paused" : ""}));
+  }
+  return out;
 }
 
 std::string bar(std::uint64_t part, std::uint64_t whole) {
@@ -201,70 +164,136 @@ std::string bar(std::uint64_t part, std::uint64_t whole) {
   return "[" + std::string(full, '#') + std::string(bar_columns - full, '.') + "]";
 }
 
-// What the lines of batches leave out, where so many more are known; "" for nothing.
-std::string rest_text(const TopView& view, std::size_t hidden) {
-  std::string rest = hidden == 0 ? "" : "and " + grouped(hidden) + " more that have not finished";
-  if (view.more_batches) {
-    rest += (hidden == 0 ? "and perhaps more" : ", or even more") +
-            std::string(": the broker has over ") + grouped(view.batches_seen) + " batches";
-  }
-  return rest;
-}
-
-// Takes at most `room` lines.
-void add_batches(const TopView& view, std::size_t columns, std::size_t room,
-                 std::vector<std::string>& lines) {
+Section batches_of(const TopView& view, std::size_t columns) {
   if (view.batches.empty() && !view.more_batches) {
-    return;
+    return {};
   }
-  const Table table({{"BATCH", 12, 9, false, true},
-                     {"ENDED", 17, 7},
-                     {"", bar_columns + 2, 2, false},
-                     {"FAILED", 7, 4},
-                     {"JOBS/S", 7, 3},
-                     {"LEFT", 13, 6}},
-                    columns);
-  lines.push_back(table.header());
-  const std::size_t fit = room - std::min<std::size_t>(room, 1);  // below the header
-  const bool all = view.batches.size() <= fit && !view.more_batches;
-  const std::size_t shown =
-      std::min(view.batches.size(), all ? fit : fit - std::min<std::size_t>(fit, 1));
-  for (std::size_t i = 0; i < shown; ++i) {
-    const BatchState& batch = view.batches[i];
+  const FittedTable table({{"BATCH", 12, 9, false, true},
+                           {"ENDED", 17, 7},
+                           {"", bar_columns + 2, 2, false},
+                           {"FAILED", 7, 4},
+                           {"JOBS/S", 7, 3},
+                           {"LEFT", 13, 6}},
+                          columns);
+  Section out{table.header(), {}, "that have not finished", ""};
+  for (const BatchState& batch : view.batches) {
     const JobCounts& counts = batch.counts;
     const std::uint64_t open = counts.queued + counts.leased;
     const std::uint64_t ended =
         counts.completed + counts.failed + counts.cancelled + counts.expired;
-    lines.push_back(table.line(
-        {printable_name(batch.batch), std::to_string(ended) + "/" + std::to_string(ended + open),
+    out.lines.push_back(table.line(
+        {printable_name(batch.batch), of_text(std::to_string(ended), std::to_string(ended + open)),
          bar(ended, ended + open), std::to_string(counts.failed),
          text("%.1f", batch.jobs_per_second),
          batch.paused ? "paused"
                       : (batch.eta_s ? duration_text(static_cast<double>(*batch.eta_s)) : "")}));
   }
-  if (const std::string rest = rest_text(view, view.batches.size() - shown); !rest.empty()) {
-    lines.push_back(rest);
+  if (view.more_batches) {
+    out.note = "and perhaps more: the broker has over " + grouped(view.batches.size()) +
+               " unfinished batches";
   }
+  return out;
+}
+
+// Adds a blank line and the section in at most `room` lines, the blank one included.
+void add_section(const Section& section, std::size_t room, std::size_t scroll,
+                 std::vector<TopLine>& lines) {
+  if (section.empty() || room < 2) {
+    return;
+  }
+  lines.emplace_back();
+  lines.push_back({section.heading, !section.lines.empty()});
+  const std::size_t fit = room - 2 - std::min<std::size_t>(room - 2, section.note.empty() ? 0 : 1);
+  const std::size_t count = section.lines.size();
+  const bool all = count <= fit && scroll == 0;
+  const std::size_t shown = all ? count : fit - std::min<std::size_t>(fit, 1);
+  const std::size_t first = std::min(scroll, count - std::min(count, shown));
+  const std::size_t end = std::min(count, first + shown);
+  for (std::size_t i = first; i < end; ++i) {
+    lines.push_back({section.lines[i]});
+  }
+  if (!all && fit > 0) {
+    const std::size_t hidden = count - (end - first);
+    lines.push_back({first == 0 ? "and " + grouped(hidden) + " more " + section.what
+                                : grouped(first + 1) + " to " + grouped(end) + " of " +
+                                      grouped(count) + " " + section.what});
+  }
+  if (!section.note.empty() && room > 2) {
+    lines.push_back({section.note});
+  }
+}
+
+// Divides the lines between sections: each gets what it needs, or an equal share of what is left.
+std::vector<std::size_t> shares_of(const std::vector<Section>& sections, std::size_t room) {
+  std::vector<std::size_t> shares(sections.size(), 0);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    if (!sections[i].empty()) {
+      order.push_back(i);
+    }
+  }
+  std::ranges::sort(order, {}, [&](std::size_t i) { return sections[i].height(); });
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    const std::size_t wanted = 1 + sections[order[at]].height();  // below a blank line
+    const std::size_t share = std::min(wanted, room / (order.size() - at));
+    shares[order[at]] = share;
+    room -= share;
+  }
+  return shares;
 }
 
 }  // namespace
 
-std::vector<std::string> top_frame(const TopView& view, std::size_t columns, std::size_t rows) {
-  std::vector<std::string> lines = {head_line(view)};
+std::size_t section_lines(const TopView& view) {
+  switch (view.section) {
+    case TopSection::engines:
+      return view.status.engines.size();
+    case TopSection::queues:
+      return view.status.queues.size();
+    case TopSection::batches:
+      return view.batches.size();
+    case TopSection::all:
+      break;
+  }
+  return 0;
+}
+
+std::optional<std::uint64_t> oldest_ms(const StatusAnswer& status) {
+  std::optional<std::uint64_t> oldest;
+  for (const TenantQueue& queue : status.queues) {
+    if (queue.oldest_ms && (!oldest || *queue.oldest_ms > *oldest)) {
+      oldest = queue.oldest_ms;
+    }
+  }
+  return oldest;
+}
+
+std::vector<TopLine> top_frame(const TopView& view, std::size_t columns, std::size_t rows) {
+  std::vector<TopLine> lines = {{head_line(view), true}};
   add_totals(view, columns, lines);
-  lines.emplace_back();
-  add_engines(view, columns, lines);
-  lines.emplace_back();
+  const std::vector<Section> sections = {engines_of(view, columns), queues_of(view, columns),
+                                         batches_of(view, columns)};
   const std::size_t room = rows - std::min(rows, lines.size() + 1);  // above the keys
-  add_batches(view, columns, room, lines);
-  const std::string keys = "q quit  p stop or go on";
+  if (view.section == TopSection::all) {
+    const std::vector<std::size_t> shares = shares_of(sections, room);
+    for (std::size_t i = 0; i < sections.size(); ++i) {
+      add_section(sections[i], shares[i], 0, lines);
+    }
+  } else {
+    Section one = sections[static_cast<std::size_t>(view.section) - 1];
+    if (one.empty()) {
+      one.heading = view.section == TopSection::queues ? "no queue" : "no batch has jobs to do";
+    }
+    add_section(one, room, view.scroll, lines);
+  }
   if (rows > 1) {
     lines.resize(std::min(lines.size(), rows - 1));
-    lines.push_back(keys);
+    lines.push_back(
+        {joined({"q quit", "p stop or go on", "Tab next part", "up, down scroll"}, columns)});
   }
   lines.resize(std::min(lines.size(), rows));
-  for (std::string& line : lines) {
-    line = cut(line, columns);
+  for (TopLine& line : lines) {
+    line.text = cut(line.text, columns);
   }
   return lines;
 }

@@ -26,6 +26,7 @@ def test_top_says_that_there_are_more_batches_than_it_looked_at(broker, client):
     submit(client, range(SEEN))
     assert "more" not in top(broker)
     submit(client, [SEEN])
-    assert top(broker).splitlines()[-2] == "and perhaps more: the broker has over 5,000 batches"
+    assert top(broker).splitlines()[-1] == (
+        "and perhaps more: the broker has over 5,000 unfinished batches")
     view = json.loads(top(broker, "--json"))
     assert view["more_batches"] is True and len(view["batches"]) == SEEN

@@ -13,7 +13,7 @@ import time
 
 import pytest
 from patience import PATIENCE_S
-from programs import completion, wait_until
+from programs import completion, program, wait_until
 
 
 class Terminal:
@@ -91,7 +91,8 @@ def test_top_fits_the_terminal_and_shows_what_counts(busy, columns):
         assert re.search(r"queued \d+  leased 4", text(frame))
         assert "jobs/s" in text(frame) and "ENGINE" in text(frame) and "BATCH" in text(frame)
         frame = screen.wait_for(lambda x: " left" in text(x), "an estimate of the time left")
-        screen.wait_for(lambda x: "oldest job" in text(x) or columns == 60, "the oldest job")
+        screen.wait_for(lambda x: "oldest waits" in text(x) or columns == 60, "the oldest job")
+        assert "QUEUE OF" in text(frame) and "KV" in text(frame) and "CACHED" in text(frame)
         screen.press("q")
         assert screen.process.wait(PATIENCE_S) == 0
         screen.read()
@@ -208,3 +209,54 @@ def test_status_is_shown_again_and_again_and_breaks_no_word(busy):
     assert process.stdout.readline().startswith("queued ")
     process.terminate()
     process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def crowd(broker, tmp_path):
+    """Eight engines, which tell how full they are, and a batch for them."""
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text("".join(completion(f"j{i}", f"p {i}") + "\n" for i in range(900)))
+    for i in range(8):
+        broker.processes.append(subprocess.Popen(
+            [program("stub_engine"), "--broker", broker.engines, "--name", f"host-{i}", "--rows",
+             "4", "--capacity", "6", "--step-ms", "100", "--job-steps", "40"],
+            stderr=subprocess.DEVNULL))
+    wait_until(lambda: len(json.loads(
+        broker.millrace("status", "--json", expect=0).stdout)["engines"]) == 8, "eight engines")
+    broker.millrace("submit", str(jobs), "--batch", "evening", expect=0)
+    return broker
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_engines_show_how_full_they_are(crowd, columns):
+    screen = Terminal(crowd.command("top"), columns, rows=40)
+    try:
+        frame = screen.wait_for(lambda x: text(x).count(" 4/4 ") == 8, "full steps")
+        heads = next(x for x in frame if x.startswith("ENGINE")).split()
+        line = next(x for x in frame if x.startswith("host-3")).split()
+        assert ("KV TOKENS" in text(frame)) == (columns == 200)
+        assert "ROWS" in heads and "WAIT" in heads and "4/4" in line
+        assert re.search(r" 4/4 +2 +[0-9]+ %", text(frame)), "two jobs wait in each"
+    finally:
+        screen.end()
+
+
+def test_tab_shows_a_part_alone_and_arrows_scroll_in_it(crowd):
+    screen = Terminal(crowd.command("top"), 90, rows=10)
+    try:
+        frame = screen.wait_for(lambda x: "evening" in text(x), "all parts")
+        assert "more engines" in text(frame)
+        screen.press("\t")
+        frame = screen.wait_for(lambda x: "evening" not in text(x), "engines alone")
+        assert "host-0" in text(frame) and "host-7" not in text(frame)
+        screen.press("\x1b[B" * 3 + "j" * 4)
+        frame = screen.wait_for(lambda x: "host-7" in text(x), "the last engine")
+        assert "host-0" not in text(frame) and "of 8 engines" in text(frame)
+        screen.press("\x1b[5~\x1b[Ak")
+        screen.wait_for(lambda x: "host-0" in text(x), "the first engine")
+        screen.press("\t")
+        screen.wait_for(lambda x: "QUEUE OF" in text(x) and "ENGINE" not in text(x), "queues")
+        screen.press("\t\t")
+        screen.wait_for(lambda x: "evening" in text(x) and "ENGINE" in text(x), "all parts again")
+    finally:
+        screen.end()
