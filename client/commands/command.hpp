@@ -34,6 +34,8 @@ void add_serve_command(CLI::App& app, Invocation& invocation);
 void add_submit_command(CLI::App& app, Invocation& invocation);
 void add_results_command(CLI::App& app, Invocation& invocation);
 void add_status_command(CLI::App& app, Invocation& invocation);
+void add_stats_command(CLI::App& app, Invocation& invocation);
+void add_bench_command(CLI::App& app, Invocation& invocation);
 void add_cancel_command(CLI::App& app, Invocation& invocation);
 void add_retry_command(CLI::App& app, Invocation& invocation);
 void add_pause_commands(CLI::App& app, Invocation& invocation);  // also resume

@@ -32,6 +32,9 @@ millrace streams ls)"},
     {"See how far each file is, and which jobs failed and why.",
      R"(millrace batches ls
 millrace jobs ls --state failed)"},
+    {"See how long jobs took and how many tokens they had, and measure a load of another shape.",
+     R"(millrace stats --by batch
+millrace bench -n 4 --prompt-tokens 32 --answer-tokens 8)"},
     {"Copy the ledger while the broker works, and check the copy.",
      R"(millrace backup copy
 millrace verify ledger/backups/copy)"},

@@ -85,6 +85,8 @@ int main(int argc, char** argv) {
   client::add_results_command(app, invocation);
   client::add_status_command(app, invocation);
   client::add_top_command(app, invocation);
+  client::add_stats_command(app, invocation);
+  client::add_bench_command(app, invocation);
   client::add_cancel_command(app, invocation);
   client::add_retry_command(app, invocation);
   client::add_pause_commands(app, invocation);
