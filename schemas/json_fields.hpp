@@ -1,8 +1,7 @@
 #pragma once
 // A visitor of field tables (schemas/describe_result.hpp) that writes each field as a member of the
 // open JSON object. 64-bit integers are numbers, token ids arrays, enumerations words. Absent
-// optional fields are left out. Thread
-// safety: as JsonWriter.
+// optional fields are left out, labels that nobody gave are null. Thread safety: as JsonWriter.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -30,6 +29,12 @@ class JsonFields {
   void field(std::string_view name, const std::optional<T>& value, const auto&...) {
     if (value) field(name, *value);
   }
+  // A label that nobody gave is null, as it is in the lines of results.
+  void field(std::string_view name, const std::string& value, const auto&...) {
+    json_.key(name);
+    const bool label = std::ranges::find(labels, name) != std::end(labels);
+    label&& value.empty() ? json_.null() : json_.value(value);
+  }
   void required(std::string_view name, const auto& value, const auto&...) { field(name, value); }
   // Writes the fields of the part that differ from their defaults.
   void sparse(const auto& part) {
@@ -39,6 +44,8 @@ class JsonFields {
   void alias(const auto&...) {}
 
  private:
+  static constexpr std::string_view labels[] = {"custom_id", "batch", "engine"};
+
   struct Only {
     JsonFields& to;
     std::vector<std::string_view> names;

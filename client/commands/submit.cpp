@@ -223,7 +223,9 @@ bool is_new(const std::string& notice, std::set<std::string>& told) {
 // The results carry the warnings too, but the user should learn of a misspelt field before the
 // engine computes.
 void SubmitRun::note_warnings(const ParsedLine& parsed) {
-  tally_.warned += parsed.warnings.empty() ? 0 : 1;
+  if (!parsed.warnings.empty() && tally_.warned++ == 0) {
+    tally_.first_warned = in_file(parsed.number);
+  }
   for (const std::string& warning : parsed.warnings) {
     if (is_new(warning, warnings_told_)) {
       tell("warning", in_file(parsed.number) + ": " + warning +

@@ -37,6 +37,17 @@ void print_ends(const SubmitTally& tally, const SubmitSummary& summary) {
   }
 }
 
+// "8 jobs submitted, 3 of them known already, 1 line refused": what is zero is not told.
+std::string counts_text(const SubmitTally& tally) {
+  std::string text = count_text(tally.submitted, "job") + " submitted";
+  if (tally.known > 0 && tally.known == tally.submitted) {
+    text += tally.known == 1 ? ", which was known already" : ", all of them known already";
+  } else if (tally.known > 0) {
+    text += ", " + std::to_string(tally.known) + " of them known already";
+  }
+  return text + (tally.refused == 0 ? "" : ", " + count_text(tally.refused, "line") + " refused");
+}
+
 }  // namespace
 
 void print_submit_summary(const SubmitTally& tally, const SubmitSummary& summary) {
@@ -48,12 +59,12 @@ void print_submit_summary(const SubmitTally& tally, const SubmitSummary& summary
     std::fprintf(stderr, "millrace: %s more refused\n",
                  count_text(tally.refused - summary.shown, "line").c_str());
   }
-  std::fprintf(stderr, "%s submitted (%llu known already), %s refused; batch %s\n",
-               count_text(tally.submitted, "job").c_str(), wide(tally.known),
-               count_text(tally.refused, "line").c_str(), printable_name(summary.batch).c_str());
+  std::fprintf(stderr, "%s; batch %s\n", counts_text(tally).c_str(),
+               printable_name(summary.batch).c_str());
   if (tally.warned > 0) {
-    std::fprintf(stderr, "%llu %s\n", wide(tally.warned),
-                 tally.warned == 1 ? "line has a warning" : "lines have warnings");
+    std::fprintf(stderr, "%s with warnings, the first at %s\n",
+                 count_text(tally.warned, "line").c_str(),
+                 printable_name(tally.first_warned).c_str());
   }
   if (summary.waited) {
     print_ends(tally, summary);

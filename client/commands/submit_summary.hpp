@@ -12,7 +12,7 @@ struct SubmitTally {
   std::uint64_t expired = 0;                       // of the failed jobs
   std::uint64_t warned = 0;                        // lines with warnings
   std::uint64_t left_out = 0;                      // jobs that the broker refused
-  std::string first_warning;                       // with the place of its line
+  std::string first_warned;                        // the place of the first of them
   bool other_batch = false, other_stream = false;  // some lines name their own
   bool closed = false;                             // the batch
 };

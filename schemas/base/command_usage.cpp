@@ -46,7 +46,11 @@ std::string nearest_command(const CLI::App& app, const std::string& word) {
   for (const CLI::App* command : chosen_commands(app).back()->get_subcommands(every)) {
     names.push_back(command->get_name());
   }
-  return nearest_name(word, names).value_or("");
+  std::string meant;
+  for (const std::string& name : nearest_names(word, names)) {
+    meant += (meant.empty() ? "" : " or ") + name;
+  }
+  return meant;
 }
 
 // Names a word that CLI11 could not place. Of an unknown option and its value it is the option.

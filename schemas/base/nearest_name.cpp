@@ -28,20 +28,23 @@ std::size_t typing_errors(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::optional<std::string> nearest_name(std::string_view typed,
-                                        std::span<const std::string> names) {
-  std::size_t least = typed.size() / 3 + 1;
-  std::optional<std::string> nearest;
+std::vector<std::string> nearest_names(std::string_view typed, std::span<const std::string> names) {
+  std::size_t least = typed.size() / 3;
+  std::vector<std::string> nearest;
   for (const std::string& name : names) {
     const std::size_t errors = typing_errors(typed, name);
-    if (errors < least) {
-      least = errors;
-      nearest = name;
-    } else if (errors == least) {
-      nearest.reset();
-    }
+    if (errors > least) continue;
+    if (errors < least) nearest.clear();
+    least = errors;
+    nearest.push_back(name);
   }
   return nearest;
+}
+
+std::optional<std::string> nearest_name(std::string_view typed,
+                                        std::span<const std::string> names) {
+  std::vector<std::string> nearest = nearest_names(typed, names);
+  return nearest.size() == 1 ? std::optional(std::move(nearest[0])) : std::nullopt;
 }
 
 }  // namespace millrace

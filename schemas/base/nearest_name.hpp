@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace millrace {
 
@@ -11,5 +12,7 @@ namespace millrace {
 // many, wrong, or exchanged with the next. Nothing if that takes more than one error for every
 // three letters of `typed`, or if two names are equally near.
 std::optional<std::string> nearest_name(std::string_view typed, std::span<const std::string> names);
+// All that are equally near, in the order of `names`.
+std::vector<std::string> nearest_names(std::string_view typed, std::span<const std::string> names);
 
 }  // namespace millrace

@@ -41,7 +41,7 @@ def test_a_file_is_a_batch_that_closes_and_tells_its_end_once(broker):
         batch, 5, {"owner": "me"})
     assert end["finished_us"] == show(broker, batch)["finished_us"]
     again = broker.millrace("submit", write(broker, 5), expect=0)
-    assert "(5 known already)" in again.stderr and len(ends(broker)) == 1
+    assert "5 jobs submitted, all of them known already" in again.stderr and len(ends(broker)) == 1
     engine.terminate()
 
 

@@ -89,7 +89,7 @@ def test_jobs_wait_for_their_start_through_a_restart_and_delay_no_other(broker):
     # The same command asks for another time, and finds the same job.
     again = broker.millrace("submit", str(broker.folder / "jobs.jsonl"), "--not-before", "+2h",
                             expect=0)
-    assert "(1 known already)" in again.stderr
+    assert "1 job submitted, which was known already" in again.stderr
     assert "1 cancelled" in broker.millrace("cancel", job, expect=0).stdout
 
 

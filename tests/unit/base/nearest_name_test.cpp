@@ -27,6 +27,7 @@ TEST(NearestName, IsNotGuessed) {
   EXPECT_EQ(nearest_name("model", {}), std::nullopt);
   const std::vector<std::string> alike = {"keep", "kept"};
   EXPECT_EQ(nearest_name("keet", alike), std::nullopt);  // one error from both
+  EXPECT_EQ(nearest_names("keet", alike), alike);
 }
 
 }  // namespace
