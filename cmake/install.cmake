@@ -47,7 +47,6 @@ install(FILES ops/systemd/millrace-engine@.service DESTINATION ${MILLRACE_UNIT_D
 
 install(FILES README.md ARCHITECTURE.md ops/INSTALL.md schemas/docs/messages.md
   DESTINATION ${doc}/millrace-cli COMPONENT cli)
-install(DIRECTORY docs DESTINATION ${doc}/millrace-cli COMPONENT cli FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 
 # Python's own list of installed packages reads METADATA.
 file(STRINGS client/python/pyproject.toml dependencies REGEX "^dependencies = ")

@@ -2,7 +2,6 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME millrace)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_DEBIAN_PACKAGE_RELEASE 1)  # of packages of this version; ops/debian/changelog names both
 set(CPACK_PACKAGE_CONTACT "Millrace <millrace@localhost>" CACHE STRING "who maintains the packages")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

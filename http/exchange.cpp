@@ -43,6 +43,10 @@ std::string Exchange::take_body() {
   return std::exchange(request_.body, {});
 }
 
+std::shared_ptr<FormReader> Exchange::take_form() {
+  return std::exchange(form_, nullptr);
+}
+
 void Exchange::post() {
   if (!posted_.exchange(true)) inbox_->post(shared_from_this());
 }

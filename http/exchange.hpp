@@ -26,6 +26,7 @@
 namespace millrace::http {
 
 class Exchange;
+class FormReader;
 struct Connection;
 
 // Where exchanges tell the server's thread that they have something for it.
@@ -59,6 +60,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The body, for the handler to use and free. Until then, or the exchange's end, it counts against
   // ServerLimits::all_body_bytes. Nobody may read request().body meanwhile.
   std::string take_body();
+  // The reader that has taken the form, on a route for forms; once.
+  std::shared_ptr<FormReader> take_form();
 
   void respond(Response response);
   // Sends status and headers; the body is what is written until end().
@@ -91,6 +94,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void post();
 
   Request request_;
+  std::shared_ptr<FormReader> form_;
   const std::shared_ptr<Inbox> inbox_;
   const std::size_t queue_bytes_;
   mutable std::mutex mutex_;

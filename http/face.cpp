@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "http/address.hpp"
+#include "http/batches/batch_face.hpp"
 #include "http/completion.hpp"
 #include "http/links.hpp"
 #include "http/live.hpp"
@@ -54,6 +55,7 @@ class BrokerFace final : public Face {
   const CompletionOptions completion_;
   const std::int64_t created_s_ = SystemClock().wall_us() / (1'000 * us_per_ms);
   Links links_;
+  std::unique_ptr<BatchFace> batches_;  // none: the server keeps no files
   std::unique_ptr<Server> server_;
   std::mutex mutex_, join_mutex_;  // the second is of the sweeper's end
   std::condition_variable changed_;
@@ -63,6 +65,12 @@ class BrokerFace final : public Face {
 
 Status BrokerFace::begin() {
   MILLRACE_TRY(check_face(options_));
+  if (!options_.files.empty()) {
+    MILLRACE_ASSIGN(batches_, BatchFace::open({.folder = options_.files,
+                                               .endpoint = options_.endpoint,
+                                               .token_bytes = options_.token_bytes},
+                                              links_));
+  }
   ServerOptions server;
   server.listen = options_.listen;
   server.certificate = options_.certificate;
@@ -78,6 +86,7 @@ Status BrokerFace::begin() {
 
 void BrokerFace::stop(std::uint32_t wait_ms) {
   if (server_) server_->stop(wait_ms);
+  if (batches_) batches_->stop();
   links_.end_all();
   {
     const std::scoped_lock lock(mutex_);
@@ -90,7 +99,10 @@ void BrokerFace::stop(std::uint32_t wait_ms) {
 
 void BrokerFace::sweep() {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, sweep_time, [&] { return stopping_; })) links_.end_idle();
+  while (!changed_.wait_for(lock, sweep_time, [&] { return stopping_; })) {
+    links_.end_idle();
+    if (batches_) batches_->sweep();
+  }
 }
 
 // Refuses a request for a broker with keys before its body is read.
@@ -229,6 +241,11 @@ Routes BrokerFace::routes() {
   routes.add("GET", "/ready", [this](const Exchanged& exchange) {
     with_status(exchange, [](const auto& status) { return ready_answer(status); });
   });
+  if (batches_) {
+    batches_->add_routes(routes);
+  } else {
+    add_routes_without_files(routes);
+  }
   return routes;
 }
 

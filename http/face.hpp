@@ -1,10 +1,11 @@
 #pragma once
-// The HTTP face of a broker: OpenAI's completions, models, health. It is a client of the broker
-// like any other, through a session for each token.
+// The HTTP face of a broker: OpenAI's completions, files, batches and models, and health. It is a
+// client of the broker like any other, through a session for each token.
 //
 //   MILLRACE_ASSIGN(auto face, Face::start({.listen = "127.0.0.1:8080", .endpoint = broker}));
 //
-// Errors of start: those of the server; unauthorized for an address that other machines can reach
+// Errors of start: those of the server; output_in_use (another server has the folder of files), and
+// those of Env; unauthorized for an address that other machines can reach
 // where the broker has no keys.
 // Thread safety: any thread.
 #include <cstdint>
@@ -31,6 +32,7 @@ struct FaceOptions {
   std::vector<std::string> allow_origins;  // pages of others that may use it
   std::string endpoint;                    // of the broker's clients
   std::string keys;                        // the broker's folder of keys; empty: it has none
+  std::string files;                       // folder of files and batches; empty: there are none
   std::uint64_t timeout_ms = 600'000;      // for one answer
   ServerLimits limits{};
   openai::TokenLookup token_bytes{};           // for the texts of tokens with logprobs

@@ -24,7 +24,7 @@ Status Links::read_allowed_keys() {
   MILLRACE_ASSIGN(const std::vector<Grant> grants, parse_grants(text));
   broker_key_ = own.public_key;
   allowed_.clear();
-  for (const Grant& grant : grants) allowed_[grant.key] = grant.roles;
+  for (const Grant& grant : grants) allowed_.emplace(grant.key, grant);
   read_us_ = now;
   return {};
 }
@@ -64,12 +64,19 @@ Status Links::check(std::string_view authorization) {
 }
 
 Status Links::check_role(std::string_view authorization, KeyRole role) {
-  const std::scoped_lock lock(mutex_);
-  MILLRACE_ASSIGN(const KeyPair key, key_of(authorization));
-  if (!keyed() || allowed_[key.public_key].allow(role)) return {};
+  MILLRACE_ASSIGN(const Holder holder, holder_of(authorization));
+  if (!keyed() || holder.roles.allow(role)) return {};
   return fail(Code::unauthorized,
               "the token's key lacks the role `" + KeyRoles{role}.text() + "`, which this needs",
               "use the token of a key that has it; `millrace keys ls` shows the roles");
+}
+
+Result<Holder> Links::holder_of(std::string_view authorization) {
+  if (!keyed()) return Holder{{}, {}, {KeyRole::submit, KeyRole::read, KeyRole::admin}};
+  const std::scoped_lock lock(mutex_);
+  MILLRACE_ASSIGN(KeyPair key, key_of(authorization));
+  const Grant& grant = allowed_.at(key.public_key);
+  return Holder{std::move(key), grant.tenant, grant.roles};
 }
 
 Result<std::shared_ptr<Link>> Links::of(std::string_view authorization) {

@@ -15,6 +15,13 @@
 
 namespace millrace::http {
 
+// Who a token belongs to.
+struct Holder {
+  KeyPair key;         // empty: the broker has no keys
+  std::string tenant;  // empty: likewise
+  KeyRoles roles;
+};
+
 struct LinksOptions {
   std::string endpoint;             // of the broker's clients
   std::string keys;                 // the broker's folder of keys; empty: it has none
@@ -35,6 +42,8 @@ class Links {
   Status check(std::string_view authorization);
   // Whether such a token has the role, too; without keys everyone has. Errors: as of check().
   Status check_role(std::string_view authorization, KeyRole role);
+  // Whose token it is. Errors: those of check().
+  Result<Holder> holder_of(std::string_view authorization);
   // Ends the sessions that were idle for long. Call it now and then.
   void end_idle();
   void end_all();
@@ -48,7 +57,7 @@ class Links {
   const SystemClock clock_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Link>, std::less<>> links_;  // by public key
-  std::map<std::string, KeyRoles> allowed_;                          // by public key
+  std::map<std::string, Grant> allowed_;                             // by public key
   std::map<std::string, KeyPair, std::less<>> known_tokens_;  // deriving a public key takes time
   std::string broker_key_;
   std::int64_t read_us_ = 0;  // when the list was read; 0: not yet

@@ -1,11 +1,17 @@
 #pragma once
 // A request as it was read, and the answer to it. Thread safety: plain values.
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace millrace {
+class File;
+}
 
 namespace millrace::http {
 
@@ -33,6 +39,9 @@ struct Response {
   std::string body;
   std::string type = "application/json";
   Headers headers;
+  // In place of the body: the first bytes of a file, which are read as the client takes them.
+  std::shared_ptr<File> file{};
+  std::uint64_t file_bytes = 0;
 };
 
 // Whether two names of headers, hosts or schemes are the same but for the case of ASCII letters.

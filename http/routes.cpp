@@ -65,6 +65,12 @@ void Routes::add(std::string_view method, std::string_view pattern, Handler hand
   routes_.push_back({std::string(method), segments_of(pattern), std::move(handler), body_bytes});
 }
 
+void Routes::add_form(std::string_view method, std::string_view pattern, FormMaker make_form,
+                      Handler handler, std::uint64_t body_bytes, std::uint32_t body_ms) {
+  routes_.push_back({std::string(method), segments_of(pattern), std::move(handler), body_bytes,
+                     std::move(make_form), body_ms});
+}
+
 Routes::Match Routes::find(std::string_view method, const std::vector<std::string>& path) const {
   Match found;
   for (const Route& route : routes_) {

@@ -19,11 +19,29 @@ namespace millrace::http {
 // Runs on the server's thread and must not wait; the answer may come later, from any thread.
 using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
 
+// The form of a request (multipart/form-data), in pieces as they arrive, so that a large file is
+// never held. Used on the server's thread.
+struct FormPiece {
+  std::string_view name;      // of the field
+  std::string_view filename;  // of a file; empty: none was given
+  std::uint64_t offset = 0;   // of the bytes in the field
+  std::string_view bytes;     // may be empty
+};
+class FormReader {
+ public:
+  virtual ~FormReader() = default;
+  // An error refuses the request with the error's status; what still comes of it is dropped.
+  virtual Status take(const FormPiece& piece) = 0;
+};
+using FormMaker = std::function<Result<std::unique_ptr<FormReader>>(const Request&)>;
+
 struct Route {
   std::string method;
   std::vector<std::string> pattern;
   Handler handler;
   std::uint64_t body_bytes = 0;  // the most that a body may have; 0: what the server takes
+  FormMaker make_form{};         // empty: the body is held, and none is a form
+  std::uint32_t body_ms = 0;  // from the headers to the end of the body; 0: what the server allows
 };
 
 class Routes {
@@ -31,6 +49,10 @@ class Routes {
   // A GET is also answered for HEAD, without the body.
   void add(std::string_view method, std::string_view pattern, Handler handler,
            std::uint64_t body_bytes = 0);
+
+  // A route for forms: the handler finds the reader in Exchange::take_form().
+  void add_form(std::string_view method, std::string_view pattern, FormMaker make_form,
+                Handler handler, std::uint64_t body_bytes, std::uint32_t body_ms);
 
   using Parts = std::map<std::string, std::string, std::less<>>;
   struct Match {

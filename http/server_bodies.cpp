@@ -17,6 +17,7 @@ void Connections::receive(Connection& connection, const char* data, std::size_t 
     }
   }
   if (connection.too_large || connection.no_room || connection.leaving) return;
+  if (connection.route->make_form) return take_form_data(connection, data, bytes);
   if (!room_for(bytes, connection)) {
     connection.no_room = true;
     drop_body(connection);
@@ -26,6 +27,7 @@ void Connections::receive(Connection& connection, const char* data, std::size_t 
 }
 
 void Connections::drop_body(Connection& connection) {
+  end_form(connection, false);
   if (connection.exchange) connection.exchange->take_body();
 }
 

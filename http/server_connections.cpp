@@ -7,15 +7,18 @@
 
 #include <charconv>
 #include <exception>
+#include <span>
 #include <utility>
 
 #include "schemas/base/clock.hpp"
+#include "schemas/base/env.hpp"
 #include "schemas/base/log.hpp"
 
 namespace millrace::http {
 namespace {
 
 constexpr std::size_t stream_block_bytes = 8 * 1024;  // libmicrohttpd keeps one for each stream
+constexpr std::size_t file_block_bytes = 64 * 1024;
 
 std::int64_t now_us() {
   return SystemClock().monotonic_us();
@@ -70,6 +73,24 @@ Result<std::optional<std::uint64_t>> announced_bytes(const Request& request) {
 ssize_t read_stream(void* context, std::uint64_t /*position*/, char* to, std::size_t most) {
   auto& connection = *static_cast<Connection*>(context);
   return connection.owner->read(connection, to, most);
+}
+
+// A client that takes a file slowly holds no more of it than libmicrohttpd's block.
+ssize_t read_file_piece(void* context, std::uint64_t position, char* to, std::size_t most) {
+  File& file = **static_cast<std::shared_ptr<File>*>(context);
+  const auto got = file.read_at(position, std::span(to, most));
+  if (got && *got > 0) return static_cast<ssize_t>(*got);
+  if (!got) log_error("a file cannot be sent", got.error());
+  return MHD_CONTENT_READER_END_WITH_ERROR;  // it is shorter than it was
+}
+
+MHD_Response* file_response(const Response& head) {
+  auto* const file = new std::shared_ptr<File>(head.file);
+  const auto let_go = [](void* its) { delete static_cast<std::shared_ptr<File>*>(its); };
+  MHD_Response* const response = MHD_create_response_from_callback(
+      head.file_bytes, file_block_bytes, &read_file_piece, file, let_go);
+  if (response == nullptr) let_go(file);
+  return response;
 }
 
 }  // namespace
@@ -178,7 +199,8 @@ std::optional<Response> Connections::judge(Connection& connection, Request& requ
                          {},
                          {}});
   }
-  if (length->value_or(0) > 0 && !room_for(**length, connection)) {
+  const bool holds = !match.route->make_form;
+  if (holds && length->value_or(0) > 0 && !room_for(**length, connection)) {
     connection.no_room = true;
     return crowded();
   }
@@ -188,6 +210,7 @@ std::optional<Response> Connections::judge(Connection& connection, Request& requ
 bool Connections::begin(Connection& connection, const char* url, const char* method) {
   ++requests_;
   connection.too_large = connection.no_room = false;
+  connection.form_error.reset();
   connection.received = 0;
   connection.route = nullptr;
   Request request;
@@ -200,6 +223,11 @@ bool Connections::begin(Connection& connection, const char* url, const char* met
       std::make_shared<Exchange>(std::move(request), inbox_, options_.limits.stream_bytes);
   connection.exchange->connection_ = &connection;
   move_to(connection, Connection::State::receiving);
+  if (!refused && connection.route->make_form) {
+    if (const Status begun = begin_form(connection); !begun) {
+      refused = refusal(code_http_status(begun.error().code), begun.error());
+    }
+  }
   return refused ? refuse(connection, *std::move(refused)) : true;
 }
 
@@ -216,6 +244,10 @@ bool Connections::proceed(Connection& connection) {
     }
     if (connection.no_room) return refuse(connection, crowded());
     if (connection.leaving) return false;
+    end_form(connection, true);
+    if (const auto& wrong = connection.form_error) {
+      return refuse(connection, refusal(code_http_status(wrong->code), *wrong));
+    }
     move_to(connection, Connection::State::working);
     try {
       connection.route->handler(connection.exchange);
@@ -258,10 +290,11 @@ bool Connections::send(Connection& connection) {
   // Once it is answered, nobody changes the head or the body.
   const Response& head = exchange.response_;
   MHD_Response* const response =
-      whole ? MHD_create_response_from_buffer(head.body.size(), const_cast<char*>(head.body.data()),
-                                              MHD_RESPMEM_PERSISTENT)
-            : MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, stream_block_bytes, &read_stream,
-                                                &connection, nullptr);
+      head.file ? file_response(head)
+      : whole   ? MHD_create_response_from_buffer(
+                      head.body.size(), const_cast<char*>(head.body.data()), MHD_RESPMEM_PERSISTENT)
+              : MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, stream_block_bytes,
+                                                  &read_stream, &connection, nullptr);
   if (response == nullptr) return false;
   const auto add = [&](const std::string& name, const std::string& value) {
     if (!value.empty()) MHD_add_response_header(response, name.c_str(), value.c_str());
@@ -292,6 +325,7 @@ long Connections::read(Connection& connection, char* to, std::size_t most) {
 
 void Connections::ended(Connection& connection, bool complete) {
   if (!connection.exchange) return;
+  end_form(connection, false);
   const auto exchange = std::exchange(connection.exchange, nullptr);
   exchange->connection_ = nullptr;
   if (complete) {
@@ -320,7 +354,9 @@ void Connections::close_slow() {
     ::shutdown(connection.descriptor, SHUT_RDWR);
   }
   for (const Connection& connection : receiving_) {
-    if (now - connection.since_us >= body_us) ::shutdown(connection.descriptor, SHUT_RDWR);
+    const std::uint32_t own_ms = connection.route == nullptr ? 0 : connection.route->body_ms;
+    const std::int64_t may_us = own_ms == 0 ? body_us : std::int64_t{own_ms} * us_per_ms;
+    if (now - connection.since_us >= may_us) ::shutdown(connection.descriptor, SHUT_RDWR);
   }
 }
 

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "http/server.hpp"
 
 struct MHD_Connection;
+struct MHD_PostProcessor;
 
 namespace millrace::http {
 
@@ -37,7 +39,10 @@ struct Connection {
   bool too_large = false;  // its body
   bool no_room = false;    // for its body, beside those of others
   std::uint64_t body_limit = 0;
-  std::uint64_t received = 0;  // of the body
+  std::uint64_t received = 0;         // of the body
+  MHD_PostProcessor* form = nullptr;  // takes the body apart on a route for forms
+  std::shared_ptr<FormReader> reader{};
+  std::optional<Error> form_error{};  // why it is refused
   const Route* route = nullptr;
   std::shared_ptr<Exchange> exchange;
   std::list<Connection>::iterator self;
@@ -81,6 +86,10 @@ class Connections {
   void resume(Connection& connection);
   void close(Connection& connection);
   void drop_body(Connection& connection);
+  // Forms: server_forms.cpp.
+  Status begin_form(Connection& connection);
+  static void take_form_data(Connection& connection, const char* data, std::size_t bytes);
+  static void end_form(Connection& connection, bool complete);
   bool room_for(std::uint64_t bytes, const Connection& of);
   enum class Room : std::uint8_t { connection, bytes };
   bool make_room(Room of, const Connection* beside);

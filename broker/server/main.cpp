@@ -116,17 +116,20 @@ http::FaceOptions face_options(const broker::Settings& settings) {
   options.allow_origins = http::split_origins(settings.http_allow_origin);
   options.keys = settings.keys;
   options.timeout_ms = settings.http_timeout_s * 1'000;
+  options.files = settings.http_files;
   return options;
 }
 
-// The HTTP face, where one is asked for.
+// The HTTP face, where one is asked for. A ledger in a folder has the files beside it.
 Result<std::unique_ptr<http::Face>> start_face(const broker::Settings& settings,
+                                               const broker::LedgerPlace& ledger,
                                                broker::BrokerServer& server,
                                                std::shared_ptr<trace::Exporter> traces) {
   if (settings.http.empty()) return nullptr;
   http::FaceOptions options = face_options(settings);
   options.metrics = broker::metrics_handler(server);
   options.endpoint = server.clients();
+  if (options.files.empty() && !ledger.folder.empty()) options.files = ledger.folder + "/http";
   options.traces = std::move(traces);
   return http::Face::start(std::move(options));
 }
@@ -164,7 +167,7 @@ int run(Running running) {
     tell(place.error());
     return 2;
   }
-  options.ledger = *std::move(place);
+  options.ledger = *place;
   options.clients = settings.clients;
   options.engines = settings.engines;
   options.doorbell = settings.doorbell;
@@ -209,7 +212,7 @@ int run(Running running) {
                          {"doorbell", (*server)->doorbell()},
                          {"push", (*server)->push()},
                          {"ledger", settings.ledger}});
-  auto face = start_face(settings, **server, *traces);
+  auto face = start_face(settings, *place, **server, *traces);
   if (!face) {
     tell(face.error());
     return face.error().code == Code::usage ? 2 : 3;

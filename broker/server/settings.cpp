@@ -144,6 +144,8 @@ std::vector<Setting> settings_of(Settings& s) {
        "key of the certificate, a PEM file [none]", "", true},
       {"http", "allow_origin", "--http-allow-origin", "URLS", text, later, &s.http_allow_origin, 0,
        0, "web pages that may use it, with commas between them; * for all [none]", "", true},
+      {"http", "files", "--http-files", "DIR", text, later, &s.http_files, 0, 0,
+       "folder of the files and batches of OpenAI's API [http in the ledger's folder]", "", true},
       {"http", "timeout", "--http-timeout", "TIME", duration, later, &s.http_timeout_s, 1,
        limits::keep_s, "a request that is not answered by then fails, and its job ends", "", true},
       {"engines", "lease_ms", "--lease-ms", "MS", number, later, &s.lease_ms, 1'000, 3'600'000,

@@ -28,7 +28,7 @@ struct Settings {
   std::string doorbell = ServerOptions().doorbell, push;
   std::string metrics, traces;
   std::string keys;
-  std::string http, http_cert, http_key, http_allow_origin;  // no address: no HTTP
+  std::string http, http_cert, http_key, http_allow_origin, http_files;  // no address: no HTTP
   std::uint64_t http_timeout_s = 600;
   TenantTable tenants;
   std::uint32_t lease_ms = CoreConfig().lease_ms, hang_ms = CoreConfig().hang_ms;

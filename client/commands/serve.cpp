@@ -114,6 +114,7 @@ Status serve(Flags& flags, RunConsole& console) {
   options.service = true;
   MILLRACE_ASSIGN(auto backend, Backend::start(options, *env, clock, console));
   flags.face.endpoint = backend->session().endpoint();
+  flags.face.files = flags.folder + "/http";
   know_tokens(flags);
   MILLRACE_ASSIGN(auto face, http::Face::start(flags.face));
   console.note("listening", "listening on " + face->url() + " (OpenAI's base_url is " +
@@ -163,7 +164,7 @@ void add_serve_command(CLI::App& app, Invocation& invocation) {
        "URL that takes spans of traces by OTLP over HTTP, like http://127.0.0.1:4318 [none]; "
        "OpenTelemetry's environment variables count, too");
   rare("--folder", flags->folder, "DIR",
-       "where jobs and results are kept [~/.local/state/millrace/serve/MODEL]");
+       "where jobs, results and files are kept [~/.local/state/millrace/serve/MODEL]");
   add_engine_flags(*command, flags->engine, true);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };

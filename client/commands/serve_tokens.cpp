@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "client/commands/work_thread.hpp"
 #include "http/problem.hpp"
+#include "http/work_thread.hpp"
 #include "schemas/base/json_writer.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/openai/check_json.hpp"
@@ -81,7 +81,7 @@ Result<std::string> detokenized(const engine::Tokenizer& tokenizer, const std::s
 void add_token_routes(http::Routes& routes, std::shared_ptr<const engine::Tokenizer> tokenizer) {
   using Answer = Result<std::string> (*)(const engine::Tokenizer&, const std::string&);
   // A long text takes seconds, in which the server's thread has others to serve.
-  const auto thread = std::make_shared<WorkThread>(most_waiting);
+  const auto thread = std::make_shared<http::WorkThread>(most_waiting);
   const auto add = [&](const char* path, Answer answer) {
     const auto handler = [tokenizer, answer,
                           thread](const std::shared_ptr<http::Exchange>& exchange) {

@@ -13,7 +13,7 @@
 #include "client/commands/command.hpp"
 #include "client/commands/input_paths.hpp"
 #include "client/commands/number_ranges.hpp"
-#include "client/run/line_id.hpp"
+#include "client/lines/line_id.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/json_writer.hpp"
 #include "schemas/codec.hpp"

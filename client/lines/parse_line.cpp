@@ -39,9 +39,9 @@ Result<Endpoint> endpoint_of_line(const json& line) {
               "use /v1/chat/completions or /v1/completions");
 }
 
-// Returns the job map of an OpenAI line. Sets `endpoint` as soon as it is known.
-Result<json> job_of_openai_line(json& line, std::optional<Endpoint>& endpoint) {
-  MILLRACE_ASSIGN(endpoint, endpoint_of_line(line));
+// Returns the job map of an OpenAI line. Notes how far it is in order.
+Result<json> job_of_openai_line(json& line, ParsedLine& parsed) {
+  MILLRACE_ASSIGN(parsed.endpoint, endpoint_of_line(line));
   const auto body = line.find("body");
   if (body == line.end()) {
     return fail(Code::missing_field, "the line has no body", "put the request into \"body\"");
@@ -50,7 +50,8 @@ Result<json> job_of_openai_line(json& line, std::optional<Endpoint>& endpoint) {
     return fail(Code::invalid_value, "body is " + openai::type_of(*body) + ", not an object",
                 "put the request into \"body\"");
   }
-  MILLRACE_ASSIGN(json job, openai::job_of_body(*endpoint, std::move(*body)));
+  parsed.error_in_body = true;
+  MILLRACE_ASSIGN(json job, openai::job_of_body(*parsed.endpoint, std::move(*body)));
   if (const auto stream = job.find("stream"); stream != job.end()) return no_streaming(*stream);
   for (auto& [name, value] : line.items()) {
     if (name == "body" || name == "url" || name == "method") {
@@ -163,7 +164,7 @@ Status parse_into(const InputLine& line, const LineOptions& options, ParsedLine&
   }
   json job;
   if (is_openai_line(value)) {
-    MILLRACE_ASSIGN(job, job_of_openai_line(value, parsed.endpoint));
+    MILLRACE_ASSIGN(job, job_of_openai_line(value, parsed));
   } else {
     MILLRACE_ASSIGN(job, job_of_plain_line(value));
   }
@@ -186,6 +187,8 @@ ParsedLine parse_line(const InputLine& line, const LineOptions& options) {
   if (Status status = parse_into(line, options, parsed); !status) {
     parsed.error = std::move(status).error();
     parsed.body.clear();
+  } else {
+    parsed.error_in_body = false;
   }
   return parsed;
 }

@@ -40,6 +40,7 @@ struct ParsedLine {
   std::vector<std::string> warnings;               // the result will carry them too
   bool other_batch = false, other_stream = false;  // the line names another than the options
   std::optional<Error> error;
+  bool error_in_body = false;  // of an OpenAI line: it is the request's, and the line is in order
 };
 
 ParsedLine parse_line(const InputLine& line, const LineOptions& options);

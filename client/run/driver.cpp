@@ -5,13 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "client/lines/line_id.hpp"
 #include "client/lines/parse_line.hpp"
 #include "client/lines/twin_place.hpp"
 #include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
 #include "client/run/engine_watch.hpp"
-#include "client/run/line_id.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/openai/result_parts.hpp"
 

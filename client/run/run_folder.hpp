@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "client/lines/checkpoint.hpp"
 #include "client/lines/input_files.hpp"
-#include "client/run/checkpoint.hpp"
+#include "client/lines/output_file.hpp"
 #include "client/run/manifest.hpp"
-#include "client/run/output_file.hpp"
 #include "client/run/replaced_run.hpp"
 #include "client/run/run_paths.hpp"
 #include "schemas/base/env.hpp"

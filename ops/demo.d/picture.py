@@ -44,9 +44,7 @@ def record(command):
 
 
 def screen_of(text):
-    """The rows of a screen: what is left of each line, wrapped as a terminal does."""
-    lines = [line.rsplit(ERASE_LINE, 1)[-1] for line in text.split("\r\n") if line]
-    return [line[at:at + COLUMNS] for line in lines for at in range(0, max(len(line), 1), COLUMNS)]
+    return [line.rsplit(ERASE_LINE, 1)[-1] for line in text.split("\r\n") if line]
 
 
 def lifetimes(screens):
@@ -65,7 +63,7 @@ def lifetimes(screens):
 def svg(title, screens):
     rows = [(0, "$ " + title, 0.0, None)]
     for row, text, begin, end in lifetimes(screens):
-        rows.append((row + 2, text, begin, end))
+        rows.append((row + 2, text[:COLUMNS], begin, end))
     width = COLUMNS * CHARACTER_PX + 2 * MARGIN_PX
     height = (max(x[0] for x in rows) + 1) * LINE_PX + 2 * MARGIN_PX
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">',

@@ -1,5 +1,8 @@
 #include "schemas/openai/error_body.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "schemas/job_table.hpp"
 
 namespace millrace::openai {
@@ -8,9 +11,25 @@ namespace {
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view path_characters = "abcdefghijklmnopqrstuvwxyz_0123456789.[]";
 
+// The fields of requests about files and batches; a message about one has a colon after its name.
+constexpr std::array<std::string_view, 10> other_fields = {"after",
+                                                           "completion_window",
+                                                           "endpoint",
+                                                           "expires_after",
+                                                           "file",
+                                                           "input_file_id",
+                                                           "limit",
+                                                           "metadata",
+                                                           "output_expires_after",
+                                                           "purpose"};
+
 // The path that a message begins with, if its first name is one of a job's fields.
 std::string_view leading_path(std::string_view message) {
   const std::string_view name = message.substr(0, message.find_first_not_of(letters));
+  if (message.substr(name.size()).starts_with(':') &&
+      std::ranges::find(other_fields, name) != other_fields.end()) {
+    return name;
+  }
   if (name.empty() || find_job_field(name) == nullptr) return {};
   std::string_view path = message.substr(0, message.find_first_not_of(path_characters));
   while (path.ends_with('.')) path.remove_suffix(1);

@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "engine/supervise": ["engine/supervise", "schemas/base"],
     "engine/worker": ["engine/worker", "engine/supervise", "engine/core", "schemas",
                       "http/server.hpp", "http/address.hpp"],
-    "http": ["http", "client/link", "schemas"],
+    "http": ["http", "client/lines", "client/link", "schemas"],
     "client": ["client", "schemas"],
     "tests": [""],
     "bench": [""],

@@ -20,9 +20,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PAGES = ["README.md", "CONTRIBUTING.md", "ops/INSTALL.md", "ops/container/README.md",
-         "ops/metrics/README.md", "ops/metrics/TRACES.md", "examples/README.md",
-         "client/README.md", "client/python/README.md",
+PAGES = ["README.md", "ops/INSTALL.md", "examples/README.md", "client/python/README.md",
          *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 NOT_RUN = ("root", "gpu", "network", "long")
 MARKS = ("server", "endless", *NOT_RUN)

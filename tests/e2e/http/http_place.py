@@ -99,6 +99,13 @@ class Place:
               "engine")
         return engine
 
+    def start_keyed_engine(self, key):
+        engine = subprocess.Popen([program("stub_engine"), "--broker",
+                                   f"ipc://{self.sockets}/engines", "--key", str(key)],
+                                  stderr=open(self.folder / "engine.log", "ab"))
+        self.processes.append(engine)
+        return engine
+
     @property
     def url(self):
         return self.bound["http"]
@@ -139,6 +146,17 @@ class Place:
         with millrace.Client(f"ipc://{self.sockets}/clients") as client:
             asked = {"stream": "http", **({"state": state} if state else {})}
             return client.call("jobs_request", **asked)["jobs"]
+
+    def jobs_of_batch(self, batch):
+        """The ids of all jobs of a batch."""
+        with millrace.Client(f"ipc://{self.sockets}/clients") as client:
+            ids, asked = [], {"batch": batch}
+            while True:
+                answer = client.call("jobs_request", **asked)
+                ids += [x["job"] for x in answer["jobs"]]
+                if not answer["more"]:
+                    return ids
+                asked["after"] = answer["next"]
 
     def memory_mib(self):
         status = pathlib.Path(f"/proc/{self.broker.pid}/status").read_text()

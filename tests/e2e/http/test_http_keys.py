@@ -35,10 +35,7 @@ def keyed(tmp_path_factory):
     keys.new("engine", "*", "work")
     place = Place(folder, "--keys", keys.folder).start_broker()
     place.keys = keys
-    engine = subprocess.Popen([program("stub_engine"), "--broker",
-                               f"ipc://{place.sockets}/engines", "--key", folder / "engine.key"],
-                              stderr=open(folder / "engine.log", "ab"))
-    place.processes.append(engine)
+    place.start_keyed_engine(folder / "engine.key")
     yield place
     place.close()
 

@@ -48,29 +48,12 @@ def test_the_packages_depend_on_what_they_use(packages):
     project = (ROOT / "CMakeLists.txt").read_text()
     version = re.search(r"^project\(millrace VERSION (\S+)", project, re.MULTILINE)[1]
     told = {package.name.split("_")[0]: fields(package) for package in packages}
-    assert {one["Version"] for one in told.values()} == {f"{version}-1"}
+    assert {one["Version"] for one in told.values()} == {version}
     assert "libzmq5" in told["millrace-broker"]["Depends"]
     assert "OpenCL" not in told["millrace-broker"]["Depends"]
     assert "pocl-opencl-icd | opencl-icd" in told["millrace-engine"]["Depends"]
     assert "python3-zmq" in told["python3-millrace"]["Depends"]
     assert told["python3-millrace"]["Architecture"] == "all"
-
-
-# What lintian may say: the address of a maintainer is set by who builds the packages
-# (CPACK_PACKAGE_CONTACT), they close no bugs of Debian's archive, the engine's scripts ask systemd
-# for the instances of its unit, and INSTALL.md is also about services.
-ACCEPTED = {"bogus-mail-host", "bogus-mail-host-in-debian-changelog",
-            "initial-upload-closes-no-bugs", "maintainer-script-calls-systemctl",
-            "package-contains-upstream-installation-documentation"}
-
-
-def test_lintian_finds_nothing_else(packages):
-    if shutil.which("lintian") is None:
-        pytest.skip("lintian is not installed")
-    done = subprocess.run(["lintian", "--fail-on", "none", *packages], text=True,
-                          capture_output=True, check=True)
-    tags = re.findall(r"^[EW]: \S+: (\S+)", done.stdout, re.M)
-    assert set(tags) <= ACCEPTED, done.stdout
 
 
 def test_every_file_belongs_to_root_and_nothing_is_writable_for_all(packages):

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "client/run/line_id.hpp"
+#include "client/lines/line_id.hpp"
 #include "tests/unit/client/fake_broker.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 

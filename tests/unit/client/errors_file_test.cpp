@@ -1,7 +1,7 @@
 // Failed lines of a run that has a file of errors beside its output.
 #include <gtest/gtest.h>
 
-#include "client/run/line_id.hpp"
+#include "client/lines/line_id.hpp"
 #include "client/run/run_folder.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <random>
 
-#include "client/run/checkpoint.hpp"
-#include "client/run/line_id.hpp"
+#include "client/lines/checkpoint.hpp"
+#include "client/lines/line_id.hpp"
 #include "client/run/run_folder.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "tests/unit/client/temporary_folder.hpp"

@@ -3,11 +3,11 @@
 
 #include <filesystem>
 
+#include "client/lines/checkpoint.hpp"
+#include "client/lines/line_id.hpp"
+#include "client/lines/output_file.hpp"
 #include "client/run/backend.hpp"
-#include "client/run/checkpoint.hpp"
-#include "client/run/line_id.hpp"
 #include "client/run/manifest.hpp"
-#include "client/run/output_file.hpp"
 #include "client/run/run_folder.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 

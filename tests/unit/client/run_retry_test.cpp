@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "client/run/line_id.hpp"
+#include "client/lines/line_id.hpp"
 #include "client/run/run_folder.hpp"
 #include "tests/unit/client/temporary_folder.hpp"
 

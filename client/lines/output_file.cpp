@@ -1,4 +1,4 @@
-#include "client/run/output_file.hpp"
+#include "client/lines/output_file.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include <span>
 #include <system_error>
 
-#include "client/run/line_id.hpp"
+#include "client/lines/line_id.hpp"
 #include "schemas/base/limits.hpp"
 
 namespace millrace::client {
@@ -22,9 +22,11 @@ constexpr std::string_view good_end = "\"error\":null}";
 }  // namespace
 
 Result<OutputFile> OutputFile::open(Env& env, const std::string& path, std::uint64_t last_number,
-                                    std::uint64_t synced_bytes, const ErrorsFile& errors) {
-  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::write, Access::by_umask));
+                                    std::uint64_t synced_bytes, const ErrorsFile& errors,
+                                    const OutputForm& form) {
+  MILLRACE_ASSIGN(auto file, env.open(path, OpenMode::write, form.access));
   OutputFile output(std::move(file), last_number);
+  output.form_ = form;
   MILLRACE_TRY(output.scan(output.good_, synced_bytes));
   MILLRACE_TRY(output.open_errors(env, errors));
   return output;
@@ -41,7 +43,7 @@ Status OutputFile::open_errors(Env& env, const ErrorsFile& errors) {
   if (errors.path.empty()) {
     return {};
   }
-  MILLRACE_ASSIGN(bad_.file, env.open(errors.path, OpenMode::write, Access::by_umask));
+  MILLRACE_ASSIGN(bad_.file, env.open(errors.path, OpenMode::write, form_.access));
   return scan(bad_, errors.synced_bytes);
 }
 
@@ -61,8 +63,8 @@ std::unexpected<Error> OutputFile::foreign_line(const Part& part, std::uint64_t 
 
 Status OutputFile::take_line(const Part& part, std::string_view start, std::uint64_t at) {
   std::optional<LineId> id;
-  if (start.starts_with(id_start)) {
-    start.remove_prefix(id_start.size());
+  if (const std::string ours = std::string(id_start) + form_.id_start; start.starts_with(ours)) {
+    start.remove_prefix(ours.size());
     id = parse_line_id(start.substr(0, start.find('"')));
   }
   if (!id || id->number >= held_.size() || held_[id->number]) {

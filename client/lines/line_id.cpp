@@ -1,4 +1,4 @@
-#include "client/run/line_id.hpp"
+#include "client/lines/line_id.hpp"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "client/run/checkpoint.hpp"
+#include "client/lines/checkpoint.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -22,11 +22,18 @@ struct ErrorsFile {
   std::uint64_t synced_bytes = 0;
 };
 
+// How the output is told apart, and who may read it.
+struct OutputForm {
+  std::string id_start{};  // what the jobs' ids have before the line's (line_id.hpp)
+  Access access = Access::by_umask;
+};
+
 class OutputFile {
  public:
   // Keeps at most the first `synced_bytes` of the file (see checkpoint.hpp).
   static Result<OutputFile> open(Env& env, const std::string& path, std::uint64_t last_number,
-                                 std::uint64_t synced_bytes, const ErrorsFile& errors = {});
+                                 std::uint64_t synced_bytes, const ErrorsFile& errors = {},
+                                 const OutputForm& form = {});
   // An output that begins empty: `file` is written from its beginning on, and never read.
   static Result<OutputFile> begin(Env& env, std::unique_ptr<File> file, std::uint64_t last_number,
                                   const ErrorsFile& errors = {});
@@ -68,6 +75,7 @@ class OutputFile {
   std::unexpected<Error> foreign_line(const Part& part, std::uint64_t at, bool twice) const;
 
   Part good_, bad_;  // bad_ has no file where failed lines go into the output
+  OutputForm form_;
   std::vector<bool> held_;
   std::uint64_t lines_ = 0, failed_lines_ = 0;
 };

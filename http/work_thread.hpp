@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <thread>
 
-namespace millrace::client {
+namespace millrace::http {
 
 class WorkThread {
  public:
@@ -28,4 +28,4 @@ class WorkThread {
   std::jthread thread_;  // the last member: it ends before the others
 };
 
-}  // namespace millrace::client
+}  // namespace millrace::http

@@ -1,5 +1,5 @@
 // The thread beside a server's: what waits has a bound, and nobody waits for the thread.
-#include "client/commands/work_thread.hpp"
+#include "http/work_thread.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace millrace::client {
+namespace millrace::http {
 namespace {
 
 TEST(WorkThread, DoesWhatItTookInTurnAndRefusesMore) {
@@ -48,4 +48,4 @@ TEST(WorkThread, ItsEndWaitsForTheWorkUnderWay) {
 }
 
 }  // namespace
-}  // namespace millrace::client
+}  // namespace millrace::http

@@ -1,8 +1,8 @@
-#include "client/commands/work_thread.hpp"
+#include "http/work_thread.hpp"
 
 #include <utility>
 
-namespace millrace::client {
+namespace millrace::http {
 
 WorkThread::WorkThread(std::size_t most_waiting)
     : most_waiting_(most_waiting), thread_([this](const std::stop_token& stop) { run(stop); }) {}
@@ -31,4 +31,4 @@ void WorkThread::run(const std::stop_token& stop) {
   }
 }
 
-}  // namespace millrace::client
+}  // namespace millrace::http

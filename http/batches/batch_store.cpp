@@ -1,0 +1,204 @@
+#include "http/batches/batch_store.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "schemas/base/limits.hpp"
+#include "schemas/base/log.hpp"
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::http {
+namespace {
+
+constexpr std::string_view record_end = ".json";
+
+Result<StoredBatch> read_record(const std::string& text) {
+  try {
+    const auto value = nlohmann::json::parse(text);
+    StoredBatch batch;
+    value.at("tenant").get_to(batch.tenant);
+    value.at("created_us").get_to(batch.created_us);
+    value.at("last_line").get_to(batch.last_line);
+    value.at("output").get_to(batch.output);
+    value.at("errors").get_to(batch.errors);
+    value.at("finishing").get_to(batch.finishing);
+    const auto& expires = value.at("output_expires_s");
+    if (!expires.is_null()) batch.output_expires_s = expires.get<std::uint64_t>();
+    MILLRACE_ASSIGN(batch.object, openai::read_batch(value.at("batch").dump()));
+    return batch;
+  } catch (const nlohmann::json::exception& error) {
+    return fail(Code::ledger_corrupt, std::string("it is no record: ") + error.what());
+  }
+}
+
+std::pair<std::int64_t, std::string> place_of(const StoredBatch& batch) {
+  return {batch.created_us, batch.object.id};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BatchStore>> BatchStore::open(Env& env, std::string folder) {
+  std::unique_ptr<BatchStore> store(new BatchStore(env, std::move(folder)));
+  MILLRACE_TRY(env.make_directories(store->folder_ + "/batches"));
+  MILLRACE_TRY(env.make_directories(store->folder_ + "/work"));
+  MILLRACE_TRY(store->load());
+  return store;
+}
+
+Status BatchStore::load() {
+  MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/batches"));
+  for (const std::string& name : names) {
+    if (!name.ends_with(record_end)) continue;
+    const std::string path = folder_ + "/batches/" + name;
+    MILLRACE_ASSIGN(const std::string text, read_file(env_, path, limits::MiB));
+    auto batch = read_record(text);
+    if (!batch) {  // the others are served
+      log_error("the record of a batch cannot be used: " + path, batch.error());
+      continue;
+    }
+    batches_.emplace(batch->object.id, *std::move(batch));
+  }
+  return {};
+}
+
+std::string BatchStore::new_id() {
+  return "batch_" + random_id();
+}
+
+Status BatchStore::save(const StoredBatch& batch) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object()
+      .field("tenant", batch.tenant)
+      .field("created_us", batch.created_us)
+      .field("last_line", batch.last_line)
+      .field("output", batch.output)
+      .field("errors", batch.errors)
+      .field("finishing", batch.finishing)
+      .key("output_expires_s");
+  if (batch.output_expires_s) {
+    json.value(*batch.output_expires_s);
+  } else {
+    json.null();
+  }
+  json.key("batch");
+  openai::write_batch(json, batch.object);
+  json.end_object();
+  return write_file_atomically(env_, record_path(batch.object.id), text + "\n");
+}
+
+// Forgets the oldest batch that is over where there are too many.
+Status BatchStore::make_room(const std::string& tenant) {
+  std::size_t unfinished = 0, all = 0;
+  const StoredBatch* oldest = nullptr;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, batch] : batches_) {
+    if (batch.tenant != tenant) continue;
+    ++all;
+    if (!openai::is_over(batch.object.status)) {
+      ++unfinished;
+    } else if (oldest == nullptr || place_of(batch) < place_of(*oldest)) {
+      oldest = &batch;
+    }
+  }
+  if (unfinished >= open_per_tenant) {
+    return fail(Error{Code::overloaded,
+                      std::to_string(unfinished) + " of your batches are not over yet",
+                      "create it again when some of them are over", limits::retry_room_ms});
+  }
+  if (all < batches_per_tenant || oldest == nullptr) return {};
+  const std::string id = oldest->object.id;
+  MILLRACE_TRY(env_.remove(record_path(id)));
+  batches_.erase(id);
+  return {};
+}
+
+Status BatchStore::add(StoredBatch batch) {
+  const std::scoped_lock change(change_mutex_);
+  MILLRACE_TRY(make_room(batch.tenant));
+  MILLRACE_TRY(save(batch));
+  const std::scoped_lock lock(mutex_);
+  std::string id = batch.object.id;
+  batches_.emplace(std::move(id), std::move(batch));
+  return {};
+}
+
+std::optional<StoredBatch> BatchStore::find(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = batches_.find(id);
+  return found == batches_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<StoredBatch> BatchStore::find(const std::string& tenant, const std::string& id) {
+  auto batch = find(id);
+  return batch && batch->tenant == tenant ? std::move(batch) : std::nullopt;
+}
+
+std::vector<StoredBatch> BatchStore::list(const std::string& tenant) {
+  std::vector<StoredBatch> batches;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, batch] : batches_) {
+      if (batch.tenant == tenant) batches.push_back(batch);
+    }
+  }
+  std::ranges::sort(batches, {}, place_of);
+  return batches;
+}
+
+Result<StoredBatch> BatchStore::change(const std::string& id,
+                                       const std::function<Status(StoredBatch&)>& change) {
+  const std::scoped_lock one(change_mutex_);
+  auto batch = find(id);
+  if (!batch) return fail(Code::not_found, "there is no batch " + id);
+  MILLRACE_TRY(change(*batch));
+  MILLRACE_TRY(save(*batch));
+  const std::scoped_lock lock(mutex_);
+  batches_[id] = *batch;
+  return *std::move(batch);
+}
+
+void BatchStore::count(const std::string& id, std::uint64_t completed, std::uint64_t failed) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = batches_.find(id);
+  if (found == batches_.end()) return;
+  found->second.object.completed = completed;
+  found->second.object.failed = failed;
+}
+
+std::vector<std::string> BatchStore::unfinished(const std::string& tenant) {
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, batch] : batches_) {
+      if (batch.tenant == tenant && !openai::is_over(batch.object.status)) {
+        found.push_back(place_of(batch));
+      }
+    }
+  }
+  std::ranges::sort(found);
+  std::vector<std::string> ids;
+  for (auto& [created_us, id] : found) ids.push_back(std::move(id));
+  return ids;
+}
+
+bool BatchStore::reads(const std::string& file) {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::any_of(batches_, [&](const auto& one) {
+    return one.second.object.input_file == file && !openai::is_over(one.second.object.status);
+  });
+}
+
+std::set<std::string> BatchStore::files_to_come() {
+  std::set<std::string> files;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, batch] : batches_) {
+    if (openai::is_over(batch.object.status)) continue;
+    files.insert(batch.output);
+    files.insert(batch.errors);
+  }
+  return files;
+}
+
+}  // namespace millrace::http

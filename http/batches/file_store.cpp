@@ -1,0 +1,197 @@
+#include "http/batches/file_store.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "schemas/base/limits.hpp"
+#include "schemas/base/log.hpp"
+#include "schemas/base/random_id.hpp"
+
+namespace millrace::http {
+namespace {
+
+constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
+constexpr std::string_view record_end = ".json", data_end = ".data";
+
+Result<StoredFile> read_record(const std::string& text) {
+  try {
+    const auto value = nlohmann::json::parse(text);
+    StoredFile file;
+    value.at("tenant").get_to(file.tenant);
+    value.at("created_us").get_to(file.created_us);
+    value.at("hidden").get_to(file.hidden);
+    MILLRACE_ASSIGN(file.object, openai::read_file_object(value.at("file").dump()));
+    return file;
+  } catch (const nlohmann::json::exception& error) {
+    return fail(Code::ledger_corrupt, std::string("it is no record: ") + error.what());
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileStore>> FileStore::open(Env& env, const Clock& clock, std::string folder,
+                                                   const std::set<std::string>& expected) {
+  std::unique_ptr<FileStore> store(new FileStore(env, clock, std::move(folder)));
+  MILLRACE_TRY(env.make_directories(store->folder_ + "/files"));
+  MILLRACE_TRY(env.make_directories(store->folder_ + "/parts"));
+  MILLRACE_TRY(store->load(expected));
+  return store;
+}
+
+Status FileStore::load(const std::set<std::string>& expected) {
+  MILLRACE_ASSIGN(const auto parts, env_.list(folder_ + "/parts"));
+  for (const auto& name : parts) MILLRACE_TRY(env_.remove(folder_ + "/parts/" + name));
+  MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/files"));
+  const std::set<std::string> known(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const std::string path = folder_ + "/files/" + name;
+    if (name.ends_with(data_end)) {
+      const std::string id = name.substr(0, name.size() - data_end.size());
+      const bool has_record = known.contains(id + std::string(record_end));
+      if (!has_record && !expected.contains(id)) MILLRACE_TRY(env_.remove(path));
+      continue;
+    }
+    if (!name.ends_with(record_end)) continue;
+    MILLRACE_ASSIGN(const std::string text, read_file(env_, path, limits::MiB));
+    auto file = read_record(text);
+    if (!file) {  // the others are served
+      log_error("the record of a file cannot be used: " + path, file.error());
+      continue;
+    }
+    ++counts_[file->tenant];
+    files_.emplace(file->object.id, *std::move(file));
+  }
+  return {};
+}
+
+std::string FileStore::new_id() {
+  return "file-" + random_id();
+}
+
+Status FileStore::check_room(const std::string& tenant, std::uint64_t bytes) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto count = counts_.find(tenant);
+    if (count != counts_.end() && count->second >= files_per_tenant) {
+      return fail(Code::limit_exceeded,
+                  "the server keeps " + std::to_string(files_per_tenant) +
+                      " files for you, and takes no more",
+                  "delete files that are not needed");
+    }
+  }
+  MILLRACE_ASSIGN(const std::uint64_t free, env_.free_bytes(folder_));
+  if (free >= limits::disk_low_bytes && free - limits::disk_low_bytes >= bytes) return {};
+  return fail(Error{Code::disk_full, "the server's disk has no room for the file",
+                    "make room on the server's disk, or delete files", limits::retry_room_ms});
+}
+
+Result<std::unique_ptr<File>> FileStore::begin_part(const std::string& id) {
+  return env_.open(part_path(id), OpenMode::create_new);
+}
+
+void FileStore::drop_part(const std::string& id) {
+  if (const Status gone = env_.remove(part_path(id)); !gone) {
+    log_warn("the rest of an upload was not removed", gone.error());
+  }
+}
+
+Status FileStore::save(const StoredFile& file) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object()
+      .field("tenant", file.tenant)
+      .field("created_us", file.created_us)
+      .field("hidden", file.hidden)
+      .key("file");
+  openai::write_file(json, file.object);
+  json.end_object();
+  return write_file_atomically(env_, record_path(file.object.id), text + "\n");
+}
+
+Status FileStore::add(StoredFile file, const std::string& from) {
+  const std::scoped_lock change(change_mutex_);
+  const std::string& id = file.object.id;
+  MILLRACE_ASSIGN(const bool there, env_.exists(from));
+  if (there) MILLRACE_TRY(env_.rename(from, data_path(id)));
+  MILLRACE_TRY(save(file));
+  const std::scoped_lock lock(mutex_);
+  std::string tenant = file.tenant;
+  if (files_.emplace(id, std::move(file)).second) ++counts_[std::move(tenant)];
+  return {};
+}
+
+bool FileStore::is_visible(const StoredFile& file) const {
+  return !file.hidden &&
+         (!file.object.expires_s || *file.object.expires_s > clock_.wall_us() / us_per_s);
+}
+
+std::optional<StoredFile> FileStore::find(const std::string& tenant, const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = files_.find(id);
+  if (found == files_.end() || found->second.tenant != tenant || !is_visible(found->second)) {
+    return std::nullopt;
+  }
+  return found->second;
+}
+
+std::vector<StoredFile> FileStore::list(const std::string& tenant) {
+  std::vector<StoredFile> files;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, file] : files_) {
+      if (file.tenant == tenant && is_visible(file)) files.push_back(file);
+    }
+  }
+  std::ranges::sort(
+      files, {}, [](const StoredFile& file) { return std::pair(file.created_us, file.object.id); });
+  return files;
+}
+
+Result<std::unique_ptr<File>> FileStore::open_data(const std::string& id) {
+  return env_.open(data_path(id), OpenMode::read);
+}
+
+// The record goes first. What a crash leaves then is data without a record, which load() removes.
+Status FileStore::erase(const std::string& id) {
+  MILLRACE_TRY(env_.remove(record_path(id)));
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = files_.find(id);
+    --counts_[found->second.tenant];
+    files_.erase(found);
+  }
+  const Status removed = env_.remove(data_path(id));
+  return removed || removed.error().code != Code::not_found ? removed : Status();
+}
+
+Status FileStore::remove(const std::string& tenant, const std::string& id, const InUse& in_use) {
+  const std::scoped_lock change(change_mutex_);
+  auto file = find(tenant, id);
+  if (!file) return fail(Code::not_found, "there is no file " + id, "GET /v1/files lists yours");
+  if (!in_use(id)) return erase(id);
+  file->hidden = true;
+  MILLRACE_TRY(save(*file));
+  const std::scoped_lock lock(mutex_);
+  files_[id] = *std::move(file);
+  return {};
+}
+
+void FileStore::sweep(const InUse& in_use) {
+  std::vector<std::string> gone;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, file] : files_) {
+      if (!is_visible(file)) gone.push_back(id);
+    }
+  }
+  const std::scoped_lock change(change_mutex_);
+  for (const std::string& id : gone) {
+    if (in_use(id)) continue;
+    if (const Status erased = erase(id); !erased) {
+      log_warn("a file that has expired was not removed", erased.error());
+    }
+  }
+}
+
+}  // namespace millrace::http

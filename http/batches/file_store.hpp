@@ -1,0 +1,84 @@
+#pragma once
+// The files of the Files API, in a folder of the server. A file is FOLDER/files/ID.data and its
+// record ID.json, which is written last and removed first: a file is there if its record is. What
+// is being uploaded is in FOLDER/parts, which is emptied at the start. No path is made of what a
+// client sends but an id that the store has given.
+//
+// A file belongs to the tenant that uploaded it; to others it does not exist. One that is removed
+// while a batch reads it is hidden, and its data goes with the batch.
+// Errors: not_found, disk_full, limit_exceeded, io_error, ledger_corrupt (a record).
+// Thread safety: any thread.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "schemas/base/clock.hpp"
+#include "schemas/base/env.hpp"
+#include "schemas/openai/file_object.hpp"
+
+namespace millrace::http {
+
+struct StoredFile {
+  std::string tenant;
+  std::int64_t created_us = 0;  // Unix time; files are listed in its order
+  bool hidden = false;
+  openai::FileObject object;
+};
+
+class FileStore {
+ public:
+  static constexpr std::size_t files_per_tenant = 10'000;
+
+  // `expected` are the ids of files that are being made, whose data may have no record yet.
+  static Result<std::unique_ptr<FileStore>> open(Env& env, const Clock& clock, std::string folder,
+                                                 const std::set<std::string>& expected);
+
+  static std::string new_id();  // "file-" and 32 hex digits
+  // Whether so many more bytes fit. Errors: disk_full, limit_exceeded (of the tenant's files).
+  Status check_room(const std::string& tenant, std::uint64_t bytes);
+  Result<std::unique_ptr<File>> begin_part(const std::string& id);
+  void drop_part(const std::string& id);
+  std::string part_path(const std::string& id) const { return folder_ + "/parts/" + id; }
+  // Takes a file whose data is on disk under another name. May be repeated after a crash, also
+  // where the data was moved already.
+  Status add(StoredFile file, const std::string& from);
+
+  // None: there is none that this tenant may see.
+  std::optional<StoredFile> find(const std::string& tenant, const std::string& id);
+  std::vector<StoredFile> list(const std::string& tenant);  // the oldest first
+  // The data, also of a hidden file.
+  Result<std::unique_ptr<File>> open_data(const std::string& id);
+
+  using InUse = std::function<bool(const std::string& id)>;
+  Status remove(const std::string& tenant, const std::string& id, const InUse& in_use);
+  // Removes what has expired and what was hidden and is used no longer.
+  void sweep(const InUse& in_use);
+
+ private:
+  FileStore(Env& env, const Clock& clock, std::string folder)
+      : env_(env), clock_(clock), folder_(std::move(folder)) {}
+  Status load(const std::set<std::string>& expected);
+  std::string data_path(const std::string& id) const { return folder_ + "/files/" + id + ".data"; }
+  std::string record_path(const std::string& id) const {
+    return folder_ + "/files/" + id + ".json";
+  }
+  Status save(const StoredFile& file);
+  Status erase(const std::string& id);
+  bool is_visible(const StoredFile& file) const;
+
+  Env& env_;
+  const Clock& clock_;
+  const std::string folder_;
+  std::mutex mutex_;         // of the list
+  std::mutex change_mutex_;  // one change of the folder at a time; taken first
+  std::map<std::string, StoredFile> files_;
+  std::map<std::string, std::size_t> counts_;  // by tenant
+};
+
+}  // namespace millrace::http

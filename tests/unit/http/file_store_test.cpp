@@ -1,0 +1,164 @@
+// The files of a server: who sees them, what a crash leaves, full disks.
+#include "http/batches/file_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include "http/batches/upload.hpp"
+#include "schemas/base/fault_env.hpp"
+
+namespace millrace::http {
+namespace {
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<FileStore> open(const std::set<std::string>& expected = {}) {
+    auto store = FileStore::open(env_, clock_, "/http", expected);
+    EXPECT_TRUE(store) << store.error().text();
+    return store ? *std::move(store) : nullptr;
+  }
+  Result<openai::FileObject> upload(FileStore& store, const std::string& text,
+                                    const std::string& tenant = "acme",
+                                    const std::string& purpose = "batch") {
+    Upload upload(store, clock_, tenant);
+    MILLRACE_TRY(upload.take({.name = "purpose", .bytes = purpose}));
+    MILLRACE_TRY(upload.take({.name = "file", .filename = "in.jsonl", .bytes = text}));
+    return upload.finish();
+  }
+  std::string content(FileStore& store, const std::string& id) {
+    const auto file = store.open_data(id);
+    if (!file) return "none";
+    std::string text(*(*file)->size(), '\0');
+    EXPECT_TRUE((*file)->read_at(0, std::span(text)));
+    return text;
+  }
+  std::size_t left() { return env_.list("/http/files")->size() + env_.list("/http/parts")->size(); }
+  static bool unused(const std::string& /*id*/) { return false; }
+
+  FaultEnv env_;
+  SystemClock clock_;
+};
+
+TEST_F(FileStoreTest, AFileIsItsTenantsAlone) {
+  const auto store = open();
+  const auto file = upload(*store, "text");
+  ASSERT_TRUE(file) << file.error().text();
+  EXPECT_TRUE(file->id.starts_with("file-"));
+  EXPECT_EQ(file->bytes, 4u);
+  EXPECT_EQ(file->filename, "in.jsonl");
+  EXPECT_EQ(store->find("acme", file->id)->object, *file);
+  EXPECT_FALSE(store->find("other", file->id));
+  EXPECT_EQ(store->list("acme").size(), 1u);
+  EXPECT_TRUE(store->list("other").empty());
+  EXPECT_EQ(store->remove("other", file->id, unused).error().code, Code::not_found);
+  EXPECT_EQ(content(*store, file->id), "text");
+  EXPECT_TRUE(store->remove("acme", file->id, unused));
+  EXPECT_FALSE(store->find("acme", file->id));
+  EXPECT_EQ(left(), 0u);
+  EXPECT_EQ(store->remove("acme", file->id, unused).error().code, Code::not_found);
+}
+
+TEST_F(FileStoreTest, WhateverThePowerCutsTheFileIsWholeOrAbsent) {
+  std::uint64_t whole = 0;
+  for (std::uint64_t cut = 1; cut < 60; ++cut) {
+    FaultEnv env;
+    auto store = FileStore::open(env, clock_, "/http", {});
+    ASSERT_TRUE(store);
+    env.cut_after(cut);
+    Upload* const upload = new Upload(**store, clock_, "acme");
+    Result<openai::FileObject> made = fail(Code::internal, "");
+    if (upload->take({.name = "purpose", .bytes = "batch"}) &&
+        upload->take({.name = "file", .filename = "x", .bytes = "whole text"})) {
+      made = upload->finish();
+    }
+    delete upload;
+    env.restart(cut);
+    const auto again = FileStore::open(env, clock_, "/http", {});
+    ASSERT_TRUE(again) << again.error().text();
+    const auto files = (*again)->list("acme");
+    if (made) EXPECT_EQ(files.size(), 1u) << cut;  // it was acknowledged
+    whole += made ? 1 : 0;
+    for (const auto& file : files) {
+      const auto data = (*again)->open_data(file.object.id);
+      ASSERT_TRUE(data) << cut;
+      std::string text(*(*data)->size(), '\0');
+      ASSERT_TRUE((*data)->read_at(0, std::span(text)));
+      EXPECT_EQ(text, "whole text") << cut;
+    }
+    EXPECT_TRUE(env.list("/http/parts")->empty());
+    EXPECT_EQ(env.list("/http/files")->size(), 2 * files.size()) << cut;
+  }
+  EXPECT_GT(whole, 0u);
+  EXPECT_LT(whole, 59u);
+}
+
+TEST_F(FileStoreTest, AnUploadThatIsRefusedLeavesNothing) {
+  const auto store = open();
+  EXPECT_EQ(upload(*store, "text", "acme", "fine-tune").error().code, Code::invalid_value);
+  EXPECT_EQ(upload(*store, "text", "acme", "").error().code, Code::missing_field);
+  EXPECT_EQ(left(), 0u);
+  {
+    Upload without(*store, clock_, "acme");
+    ASSERT_TRUE(without.take({.name = "purpose", .bytes = "batch"}));
+    EXPECT_EQ(without.finish().error().code, Code::missing_field);
+    Upload control(*store, clock_, "acme");
+    EXPECT_FALSE(control.take({.name = "file", .filename = "a\nb", .bytes = "x"}));
+    EXPECT_FALSE(control.take({.name = "file", .filename = "", .bytes = "x"}));
+    Upload path(*store, clock_, "acme");
+    EXPECT_TRUE(path.take({.name = "file", .filename = "../../etc/passwd", .bytes = "x"}));
+    EXPECT_TRUE(path.take({.name = "purpose", .bytes = "batch"}));
+    EXPECT_EQ(path.finish()->filename, "../../etc/passwd");  // a text, and no path
+  }
+  EXPECT_EQ(store->list("acme").size(), 1u);
+  EXPECT_EQ(env_.list("/http/files")->size(), 2u);
+}
+
+TEST_F(FileStoreTest, AFullDiskRefusesUploadsAndKeepsWhatIsThere) {
+  const auto store = open();
+  ASSERT_TRUE(upload(*store, "text"));
+  env_.set_capacity(100);
+  EXPECT_EQ(upload(*store, "more").error().code, Code::disk_full);
+  env_.set_capacity(limits::disk_low_bytes + 200'000);
+  EXPECT_EQ(upload(*store, std::string(limits::disk_low_bytes, 'x')).error().code, Code::disk_full);
+  EXPECT_EQ(store->list("acme").size(), 1u);
+  EXPECT_EQ(left(), 2u);
+  EXPECT_TRUE(upload(*store, "more"));
+}
+
+TEST_F(FileStoreTest, AFileThatABatchReadsIsHiddenUntilTheEnd) {
+  auto store = open();
+  const auto file = upload(*store, "text");
+  EXPECT_TRUE(store->remove("acme", file->id, [&](const auto& id) { return id == file->id; }));
+  EXPECT_FALSE(store->find("acme", file->id));
+  EXPECT_TRUE(store->list("acme").empty());
+  EXPECT_EQ(content(*store, file->id), "text");
+  store = open();  // also after a restart
+  EXPECT_FALSE(store->find("acme", file->id));
+  store->sweep([](const auto&) { return true; });
+  EXPECT_EQ(content(*store, file->id), "text");
+  store->sweep(unused);
+  EXPECT_EQ(left(), 0u);
+}
+
+TEST_F(FileStoreTest, WhatHasExpiredIsGone) {
+  const auto store = open();
+  StoredFile file{.tenant = "acme", .created_us = 1, .object = {}};
+  file.object = {.id = FileStore::new_id(), .bytes = 1, .expires_s = 5, .filename = "x"};
+  ASSERT_TRUE(write_file_atomically(env_, "/http/parts/x", "x"));
+  ASSERT_TRUE(store->add(file, "/http/parts/x"));
+  EXPECT_FALSE(store->find("acme", file.object.id));
+  EXPECT_EQ(left(), 2u);
+  store->sweep(unused);
+  EXPECT_EQ(left(), 0u);
+}
+
+TEST_F(FileStoreTest, DataOfAFileThatIsBeingMadeIsKept) {
+  auto store = open();
+  ASSERT_TRUE(write_file_atomically(env_, "/http/files/file-a.data", "a"));
+  ASSERT_TRUE(write_file_atomically(env_, "/http/files/file-b.data", "b"));
+  store = open({"file-a"});
+  EXPECT_EQ(content(*store, "file-a"), "a");
+  EXPECT_EQ(content(*store, "file-b"), "none");
+}
+
+}  // namespace
+}  // namespace millrace::http
