@@ -73,14 +73,15 @@ class Place:
         self.processes = []
         self.bound = {}
 
-    def start_broker(self):
+    def start_broker(self, http=True):
         endpoints = []
         for option, name in (("--listen", "clients"), ("--listen-engines", "engines"),
                              ("--listen-doorbell", "bell")):
             endpoints += [option, f"ipc://{self.sockets}/{name}"]
         self.broker = subprocess.Popen(
             [program("millrace-broker"), "--ledger", str(self.folder / "ledger"), *endpoints,
-             *([] if "--http" in self.options else ["--http", "127.0.0.1:0"]), *self.options],
+             *([] if not http or "--http" in self.options else ["--http", "127.0.0.1:0"]),
+             *(self.options if http else [])],
             stdout=subprocess.PIPE, text=True, stderr=open(self.folder / "broker.log", "ab"))
         self.processes.append(self.broker)
         for line in self.broker.stdout:

@@ -1,11 +1,10 @@
 """A server that is killed in the middle of a batch: each line runs once and has one result."""
-import json
 import signal
 
 import openai
 import pytest
 from batch_place import begin, chat_line, ended, lines_of
-from http_place import Place, until
+from http_place import Place, millrace, until
 from test_http_keys import Keys
 
 
@@ -26,12 +25,12 @@ def counts(client, batch):
 def test_kill_and_go_on(make_place, kills):
     place = make_place()
     place.start_engine("--step-ms", "5", "--job-steps", "4", "--capacity", "16", "--rows", "16")
-    total = 1_000
+    total = 500
     with client_at(place) as client:
         batch = begin(client, [chat_line(i) for i in range(total)])
     for i in range(kills):
         with client_at(place) as client:
-            until(lambda: counts(client, batch).completed > i * 150, "results")
+            until(lambda: counts(client, batch).completed > i * 80, "results")
         kill(place)
         place.start_broker()
     with client_at(place) as client:
@@ -109,21 +108,43 @@ def test_with_keys_it_goes_on_when_a_token_of_the_tenant_comes(tmp_path):
         place.close()
 
 
-def test_results_that_the_stream_no_longer_has(make_place):
+def lose_what_is_written(make_place):
+    """A broker that was killed in mid-batch, and whose results so far are gone from the disk."""
     place = make_place()
-    engine = place.start_engine("--step-ms", "5", "--job-steps", "4")
+    place.start_engine("--step-ms", "5", "--job-steps", "4")
     with client_at(place) as client:
         batch = begin(client, [chat_line(i) for i in range(400)])
         until(lambda: counts(client, batch).completed, "results")
     kill(place)
-    assert engine.poll() is None
-    for name in ("checkpoint", "output", "errors"):  # as if nothing had been written yet
+    for name in ("checkpoint", "output", "errors"):
         path = place.folder / "ledger" / "http" / "work" / f"{batch.id}.{name}"
         path.unlink(missing_ok=True)
+    return place, batch
+
+
+def test_results_are_read_again_from_the_stream(make_place):
+    place, batch = lose_what_is_written(make_place)
     place.start_broker()
     with client_at(place) as client:
         done = ended(client, batch)
         assert done.request_counts.completed == 400
         lines = lines_of(client, done.output_file_id)
         assert len({x["custom_id"] for x in lines}) == len(lines) == 400
-        assert all(json.dumps(x["response"]["body"]["choices"]) for x in lines)
+    assert len(place.jobs_of_batch(batch.id)) == 400
+
+
+def test_results_that_the_stream_no_longer_has(make_place):
+    place, batch = lose_what_is_written(make_place)
+    place.start_broker(http=False)
+    with millrace.Client(f"ipc://{place.sockets}/clients") as client:
+        lost = client.call("status_request", stream=batch.id)["high"]
+        client.call("trim", stream=batch.id, first=lost + 1)
+    place.broker.terminate()
+    assert place.broker.wait(60) == 0
+    place.start_broker()
+    with client_at(place) as client:
+        done = ended(client, batch)
+        good, bad = lines_of(client, done.output_file_id), lines_of(client, done.error_file_id)
+        assert {x["error"]["code"] for x in bad} == {"trimmed"} and len(bad) >= lost > 0
+        ids = {x["custom_id"] for x in good + bad}
+        assert done.request_counts.total == len(ids) == len(good) + len(bad) == 400

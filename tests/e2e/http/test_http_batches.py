@@ -194,3 +194,26 @@ def test_batches_of_other_tenants(keyed):  # noqa: F811
                                  completion_window="24h")
     with pytest.raises(openai.PermissionDeniedError):
         submitter.batches.list()
+
+
+@pytest.mark.long
+@pytest.mark.memory
+def test_a_hundred_thousand_lines(make_place):
+    """The broker holds neither the file nor its lines nor the results."""
+    place = make_place()
+    place.start_engine("--capacity", "2048", "--rows", "2048")
+    total = 100_000
+    with openai.OpenAI(base_url=place.url + "/v1", api_key="none", max_retries=0) as client:
+        ended(client, begin(client, [chat_line(i) for i in range(2_000)]))
+        before = place.memory_mib()
+        batch = begin(client, [chat_line(i) for i in range(total)])
+        most = 0
+        while client.batches.retrieve(batch.id).status in ("validating", "in_progress",
+                                                           "finalizing"):
+            most = max(most, place.memory_mib())
+        done = client.batches.retrieve(batch.id)
+        assert done.status == "completed" and done.request_counts.completed == total
+        with client.files.with_streaming_response.content(done.output_file_id) as answer:
+            ids = {line.split('"custom_id":"')[1].split('"')[0] for line in answer.iter_lines()}
+        assert len(ids) == total
+        assert most - before < 64, (before, most)
