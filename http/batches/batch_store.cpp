@@ -49,8 +49,11 @@ Result<std::unique_ptr<BatchStore>> BatchStore::open(Env& env, std::string folde
 Status BatchStore::load() {
   MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/batches"));
   for (const std::string& name : names) {
-    if (!name.ends_with(record_end)) continue;
     const std::string path = folder_ + "/batches/" + name;
+    if (!name.ends_with(record_end)) {  // a record whose writing was cut short
+      MILLRACE_TRY(env_.remove(path));
+      continue;
+    }
     MILLRACE_ASSIGN(const std::string text, read_file(env_, path, limits::MiB));
     auto batch = read_record(text);
     if (!batch) {  // the others are served
@@ -58,6 +61,21 @@ Status BatchStore::load() {
       continue;
     }
     batches_.emplace(batch->object.id, *std::move(batch));
+  }
+  return drop_rests();
+}
+
+// What a crash has left of batches that are over.
+Status BatchStore::drop_rests() {
+  MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/work"));
+  for (const std::string& name : names) {
+    const std::string id = name.substr(0, name.find('.'));
+    const auto batch = batches_.find(id);
+    // What belongs to a record that cannot be read stays.
+    MILLRACE_ASSIGN(const bool has_record, env_.exists(record_path(id)));
+    const bool known = batch != batches_.end();
+    if (known ? !openai::is_over(batch->second.object.status) : has_record) continue;
+    MILLRACE_TRY(env_.remove(folder_ + "/work/" + name));
   }
   return {};
 }

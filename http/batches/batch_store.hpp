@@ -59,6 +59,7 @@ class BatchStore {
  private:
   BatchStore(Env& env, std::string folder) : env_(env), folder_(std::move(folder)) {}
   Status load();
+  Status drop_rests();
   std::string record_path(const std::string& id) const {
     return folder_ + "/batches/" + id + ".json";
   }

@@ -52,7 +52,10 @@ Status FileStore::load(const std::set<std::string>& expected) {
       if (!has_record && !expected.contains(id)) MILLRACE_TRY(env_.remove(path));
       continue;
     }
-    if (!name.ends_with(record_end)) continue;
+    if (!name.ends_with(record_end)) {  // a record whose writing was cut short
+      MILLRACE_TRY(env_.remove(path));
+      continue;
+    }
     MILLRACE_ASSIGN(const std::string text, read_file(env_, path, limits::MiB));
     auto file = read_record(text);
     if (!file) {  // the others are served

@@ -47,6 +47,20 @@ TEST_F(ErrorsFileTest, FailedLinesMayHaveAFileOfTheirOwn) {
   EXPECT_EQ(folder_.read("out") + folder_.read("bad"), good);
 }
 
+TEST_F(ErrorsFileTest, IdsMayBeginWithANameOfTheirOwn) {
+  const std::string ours = "{\"id\":\"batch-" + line_id(2, 7) + "\",\"error\":null}\n";
+  folder_.write("out", ours);
+  const auto output =
+      OutputFile::open(*env_, folder_ / "out", 6, everything, {}, {.id_start = "batch-"});
+  ASSERT_TRUE(output.has_value()) << output.error().text();
+  EXPECT_TRUE(output->holds(2));
+  for (const char* other : {"", "job-"}) {
+    const auto refused =
+        OutputFile::open(*env_, folder_ / "out", 6, everything, {}, {.id_start = other});
+    EXPECT_EQ(refused.error().code, Code::conflict) << other;
+  }
+}
+
 // A restart that does not begin brings both files back; one that begins drops both.
 TEST_F(ErrorsFileTest, ARestartReplacesTheFileOfErrors) {
   folder_.write("in", "a\n");

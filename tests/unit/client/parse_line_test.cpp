@@ -63,6 +63,20 @@ TEST(ParseLine, ChatLine) {
   EXPECT_EQ(job.metadata.at(std::string(openai::shape_key)), "chat");
 }
 
+TEST(ParseLine, TellsAWrongLineFromAWrongRequestInIt) {
+  EXPECT_FALSE(parse(chat("")).error_in_body);
+  EXPECT_TRUE(parse(chat(R"(,"temperature":-1)")).error_in_body);
+  EXPECT_TRUE(parse(completion(R"(,"prompt":["a","b"])")).error_in_body);
+  for (const char* line :
+       {"{", R"({"custom_id":1,"body":{}})", R"({"url":"/v1/embeddings","body":{}})",
+        R"({"url":"/v1/completions","body":1})", R"({"url":"/v1/completions"})",
+        R"({"prompt":1})"}) {
+    const ParsedLine parsed = parse(line);
+    EXPECT_TRUE(parsed.error) << line;
+    EXPECT_FALSE(parsed.error_in_body) << line;
+  }
+}
+
 TEST(ParseLine, ChatContentInTextParts) {
   const ParsedLine parsed =
       parse(R"({"url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":)"

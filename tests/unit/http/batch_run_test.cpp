@@ -1,0 +1,200 @@
+// One batch, with a broker and a disk in memory: whatever ends a run, the next one goes on, each
+// line runs once, and has one line of results.
+#include "http/batches/batch_run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "client/lines/line_id.hpp"
+#include "http/batches/upload.hpp"
+#include "schemas/base/fault_env.hpp"
+#include "tests/unit/client/fake_broker.hpp"
+
+namespace millrace::http {
+namespace {
+
+constexpr std::uint64_t line_count = 40;
+constexpr const char* tenant = "acme";
+
+class BatchRunTest : public ::testing::Test {
+ protected:
+  BatchRunTest() { open(); }
+
+  // Reads the folder as a new process does.
+  void open() {
+    auto batches = BatchStore::open(env_, "/http");
+    ASSERT_TRUE(batches) << batches.error().text();
+    batches_ = *std::move(batches);
+    auto files = FileStore::open(env_, clock_, "/http", batches_->files_to_come());
+    ASSERT_TRUE(files) << files.error().text();
+    files_ = *std::move(files);
+  }
+  static std::string lines(std::uint64_t count) {
+    std::string text;
+    for (std::uint64_t i = 1; i <= count; ++i) {
+      text += R"({"custom_id": "c)" + std::to_string(i) +
+              R"(", "method": "POST", "url": "/v1/completions", "body": {"prompt": "Say )" +
+              std::to_string(i) + "\"}}\n";
+    }
+    return text;
+  }
+  std::string add_batch(const std::string& text) {
+    Upload upload(*files_, clock_, tenant);
+    EXPECT_TRUE(upload.take({.name = "purpose", .filename = {}, .bytes = "batch"}));
+    EXPECT_TRUE(upload.take({.name = "file", .filename = "in", .bytes = text}));
+    StoredBatch batch;
+    batch.tenant = tenant;
+    batch.output = FileStore::new_id();
+    batch.errors = FileStore::new_id();
+    batch.object.id = BatchStore::new_id();
+    batch.object.endpoint = openai::Endpoint::completion;
+    batch.object.input_file = upload.finish()->id;
+    batch.object.window = "24h";
+    batch.object.expires_s = clock_.wall_us() / 1'000'000 + 86'400;
+    EXPECT_TRUE(batches_->add(batch));
+    return batch.object.id;
+  }
+  // Runs the batch until it is over, or until an error.
+  Status run(const std::string& id) {
+    const BatchParts parts{env_, clock_, *files_, *batches_, {}};
+    const auto session = broker_.open_session();
+    client::EventLoop loop(*session, clock_, {});
+    BatchRun run(parts, *session, id, true);
+    return loop.run({&run}, [&] { return run.over(); });
+  }
+  std::string content(const std::string& id) {
+    if (id.empty()) return {};
+    const auto file = files_->open_data(id);
+    EXPECT_TRUE(file) << file.error().text();
+    std::string text(*(*file)->size(), '\0');
+    EXPECT_TRUE((*file)->read_at(0, std::span(text)));
+    return text;
+  }
+  // The numbers of the lines that a file of results answers, each of which it has once.
+  std::set<std::uint64_t> answered(const std::string& batch, const std::string& file) {
+    std::set<std::uint64_t> numbers;
+    std::istringstream text(content(file));
+    for (std::string line; std::getline(text, line);) {
+      const std::string start = "{\"id\":\"" + batch + "-";
+      EXPECT_TRUE(line.starts_with(start) && line.ends_with("}")) << line;
+      const std::string rest = line.substr(start.size());
+      const auto id = client::parse_line_id(rest.substr(0, rest.find('"')));
+      EXPECT_TRUE(id) << line;
+      EXPECT_TRUE(numbers.insert(id ? id->number : 0).second) << "twice: " << line;
+    }
+    return numbers;
+  }
+  void expect_whole(const std::string& id) {
+    const auto batch = batches_->find(id);
+    EXPECT_EQ(batch->object.status, openai::BatchStatus::completed);
+    EXPECT_EQ(batch->object.completed, line_count);
+    EXPECT_EQ(answered(id, batch->object.output_file).size(), line_count);
+    EXPECT_TRUE(batch->object.error_file.empty());
+    EXPECT_EQ(broker_.jobs.size(), line_count);
+    EXPECT_TRUE(env_.list("/http/work")->empty());
+  }
+
+  FaultEnv env_;
+  ManualClock clock_;
+  client::FakeBroker broker_{clock_};
+  std::unique_ptr<BatchStore> batches_;
+  std::unique_ptr<FileStore> files_;
+};
+
+TEST_F(BatchRunTest, EveryLineHasItsResult) {
+  const std::string id = add_batch(lines(line_count));
+  const Status done = run(id);
+  ASSERT_TRUE(done) << done.error().text();
+  expect_whole(id);
+  const auto file = files_->find(tenant, batches_->find(id)->object.output_file);
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->object.purpose, "batch_output");
+}
+
+TEST_F(BatchRunTest, ThePowerFailsAnywhereAndItGoesOn) {
+  std::uint64_t cut = 0, whole = 0;
+  for (cut = 1; whole < 3; ++cut) {
+    broker_.jobs.clear();
+    broker_.entries.clear();
+    const std::string id = add_batch(lines(line_count));
+    env_.cut_after(cut);
+    const bool ended = run(id).has_value();
+    whole += ended ? 1 : 0;
+    env_.restart(cut);
+    open();
+    if (!is_over(batches_->find(id)->object.status)) {
+      const Status done = run(id);
+      ASSERT_TRUE(done) << cut << ": " << done.error().text();
+    }
+    expect_whole(id);
+    if (HasFailure()) FAIL() << "the power failed at operation " << cut;
+  }
+  EXPECT_GT(cut, 15u);  // the runs before it ended early
+}
+
+TEST_F(BatchRunTest, AFullDiskCostsTime) {
+  const std::string id = add_batch(lines(line_count));
+  env_.set_capacity(12'000);
+  const Status full = run(id);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Code::disk_full);
+  env_.set_capacity(UINT64_MAX);
+  const Status done = run(id);
+  ASSERT_TRUE(done) << done.error().text();
+  expect_whole(id);
+}
+
+TEST_F(BatchRunTest, AnotherLedgerRunsWhatHasNoResult) {
+  const std::string id = add_batch(lines(line_count));
+  constexpr std::size_t ended = 10;
+  broker_.ends_at_once = false;
+  broker_.at_wait = [&] {
+    if (broker_.entries.empty() && broker_.jobs.size() == line_count) {
+      for (auto job = broker_.jobs.begin(); broker_.entries.size() < ended; ++job) {
+        job->second = true;
+        broker_.complete(job->first);
+      }
+    }
+    const bool settled = env_.exists(batches_->work_path(id, "checkpoint")).value_or(false);
+    if (settled) broker_.refuses_fetches = Error{Code::unauthorized, "no", {}, {}};
+  };
+  EXPECT_EQ(run(id).error().code, Code::unauthorized);
+  broker_.at_wait = nullptr;
+  broker_.refuses_fetches.reset();
+  broker_.epoch = "f";
+  broker_.jobs.clear();
+  broker_.entries.clear();
+  broker_.ends_at_once = true;
+  EXPECT_EQ(run(id).error().code, Code::epoch_changed);
+  ASSERT_TRUE(run(id));
+  EXPECT_EQ(answered(id, batches_->find(id)->object.output_file).size(), line_count);
+  EXPECT_EQ(broker_.jobs.size(), line_count - ended);
+}
+
+TEST_F(BatchRunTest, WrongLinesFailTheBatchBeforeAnythingRuns) {
+  const std::string id = add_batch(lines(3) + lines(1) + "{\n");
+  ASSERT_TRUE(run(id));
+  const auto batch = batches_->find(id);
+  EXPECT_EQ(batch->object.status, openai::BatchStatus::failed);
+  ASSERT_EQ(batch->object.errors.size(), 2u);
+  EXPECT_EQ(batch->object.errors[0].code, "duplicate_custom_id");
+  EXPECT_EQ(batch->object.errors[0].line, 4u);
+  EXPECT_EQ(batch->object.errors[1].code, "invalid_json_line");
+  EXPECT_TRUE(broker_.jobs.empty());
+}
+
+TEST_F(BatchRunTest, WhatIsWrongInARequestIsItsLinesError) {
+  const std::string bad =
+      R"({"custom_id": "bad", "method": "POST", "url": "/v1/completions", "body": {"prompt": 1}})";
+  const std::string id = add_batch(lines(3) + bad + "\n");
+  ASSERT_TRUE(run(id));
+  const auto batch = batches_->find(id);
+  EXPECT_EQ(batch->object.completed, 3u);
+  EXPECT_EQ(batch->object.failed, 1u);
+  EXPECT_EQ(answered(id, batch->object.error_file), (std::set<std::uint64_t>{4}));
+}
+
+}  // namespace
+}  // namespace millrace::http
