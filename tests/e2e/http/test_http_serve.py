@@ -11,6 +11,7 @@ import urllib.parse
 
 import openai
 import pytest
+from batch_place import begin, chat_line, ended, lines_of, text_of
 from http_place import model_path, program, start_serve, until
 from patience import PATIENCE_S
 
@@ -189,3 +190,20 @@ def test_an_address_that_others_could_reach(tmp_path):
     done = refused("--model", model_path(), "--http", "0.0.0.0:0", "--folder", tmp_path / "state")
     assert done.returncode == 3 and "127.0.0.1" in done.stderr, done.stderr
     assert "millrace-broker --http" in done.stderr and not (tmp_path / "state").exists()
+
+
+def test_a_batch_has_the_texts_of_run(client, model, tmp_path):
+    lines = [chat_line(i, model=model, max_tokens=8 + i) for i in range(6)]
+    done = ended(client, begin(client, lines))
+    assert done.status == "completed" and done.request_counts.completed == 6
+    (tmp_path / "in.jsonl").write_text(text_of(lines))
+    subprocess.run([program("millrace"), "run", "--model", model_path(), "--input",
+                    tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl"], check=True,
+                   capture_output=True, timeout=PATIENCE_S)
+    ran = [json.loads(x) for x in (tmp_path / "out.jsonl").read_text().splitlines()]
+
+    def texts(results):
+        return {x["custom_id"]: x["response"]["body"]["choices"][0]["message"]["content"]
+                for x in results}
+    assert texts(lines_of(client, done.output_file_id)) == texts(ran)
+    assert len(set(texts(ran).values())) > 1
