@@ -38,7 +38,8 @@ def test_a_batch_from_file_to_results(client):
     assert body["object"] == "chat.completion" and body["choices"][0]["message"]["content"]
     (wrong,) = bad
     assert wrong["custom_id"] == "line-7" and wrong["response"]["status_code"] == 400
-    assert wrong["error"]["line"] == 8 and wrong["response"]["body"]["error"]["param"] == "temperature"
+    assert wrong["error"]["line"] == 8
+    assert wrong["response"]["body"]["error"]["param"] == "temperature"
     for file_id, name in ((done.output_file_id, "output"), (done.error_file_id, "error")):
         file = client.files.retrieve(file_id)
         assert file.purpose == "batch_output" and file.filename == f"{batch.id}_{name}.jsonl"
