@@ -90,7 +90,10 @@ void BatchFace::sweep() {
 Handler BatchFace::handler(KeyRole role, Where where, Work work) {
   return [this, role, where, work = std::move(work)](const Exchanged& exchange) {
     auto holder = links_.holder_of(exchange->request().header("Authorization"));
-    if (!holder) return exchange->respond(problem(holder.error(), 401));
+    if (!holder) {
+      const bool unknown = holder.error().code == Code::unauthorized;
+      return exchange->respond(problem(holder.error(), unknown ? 401 : 503));
+    }
     if (const Status may = check_role(*holder, role); !may) {
       return exchange->respond(problem(may.error()));
     }

@@ -5,6 +5,7 @@ import openai
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from http_keys import Keys  # noqa: E402
 from http_place import Place  # noqa: E402
 
 
@@ -32,3 +33,15 @@ def place(make_place):
 def client(place):
     with openai.OpenAI(base_url=place.url + "/v1", api_key="none", max_retries=0) as one:
         yield one
+
+
+@pytest.fixture
+def keyed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("k")
+    keys = Keys(folder)
+    keys.new("engine", "*", "work")
+    place = Place(folder, "--keys", keys.folder).start_broker()
+    place.keys = keys
+    place.start_keyed_engine(folder / "engine.key")
+    yield place
+    place.close()

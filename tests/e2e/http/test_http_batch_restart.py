@@ -4,8 +4,8 @@ import signal
 import openai
 import pytest
 from batch_place import begin, chat_line, ended, lines_of
+from http_keys import Keys
 from http_place import Place, millrace, until
-from test_http_keys import Keys
 
 
 def client_at(place, token="none"):

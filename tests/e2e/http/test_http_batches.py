@@ -6,8 +6,8 @@ import io
 import openai
 import pytest
 from batch_place import CHAT, begin, chat_line, ended, lines_of, text_of, upload
+from http_keys import client_of
 from http_place import until
-from test_http_keys import client_of, keyed  # noqa: F401
 
 
 def check_lines(good, bad, total):
@@ -177,7 +177,7 @@ def test_a_file_that_is_deleted_while_its_batch_runs(make_place):
         until(lambda: not data.exists(), "removal of the hidden file")
 
 
-def test_batches_of_other_tenants(keyed):  # noqa: F811
+def test_batches_of_other_tenants(keyed):
     mine, other = (client_of(keyed, keyed.keys.new(x, x, "submit,read")) for x in ("a", "b"))
     until(lambda: mine.models.list().data, "engine")
     batch = begin(mine, [chat_line(i) for i in range(10)])

@@ -1,12 +1,13 @@
 """Files through the unmodified openai package: shapes, pages, errors, other tenants, tricks."""
 import asyncio
 import io
+import subprocess
 
 import openai
 import pytest
 from batch_place import chat_line, upload
+from http_keys import client_of
 from http_place import program, until
-from test_http_keys import client_of, keyed  # noqa: F401
 
 
 def test_a_file_from_upload_to_deletion(client):
@@ -106,7 +107,7 @@ def test_tricks_with_ids(place, client, name):
         assert status in (400, 404), path
 
 
-def test_files_of_other_tenants(keyed):  # noqa: F811
+def test_files_of_other_tenants(keyed):
     mine, other = (client_of(keyed, keyed.keys.new(x, x, "submit,read")) for x in ("a", "b"))
     reader = client_of(keyed, keyed.keys.new("r", "a", "read"))
     file = upload(mine, [chat_line(1)])
@@ -142,7 +143,6 @@ def test_many_uploads_at_once(place):
 
 
 def test_a_server_that_keeps_no_files(tmp_path):
-    import subprocess
     broker = subprocess.Popen(
         [program("millrace-broker"), "--ledger", "memory:", "--listen", f"ipc://{tmp_path}/c",
          "--listen-engines", f"ipc://{tmp_path}/e", "--listen-doorbell", "", "--http",

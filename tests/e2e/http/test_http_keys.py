@@ -7,41 +7,8 @@ import openai
 import pytest
 import urllib.error
 import urllib.request
-from http_place import HELLO, Place, free_port, program, until
-
-
-class Keys:
-    def __init__(self, folder):
-        self.home, self.folder = folder, folder / "keys"
-        self.run("init", self.folder)
-
-    def run(self, *words):
-        done = subprocess.run([program("millrace"), "keys", *map(str, words)], text=True,
-                              capture_output=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def new(self, name, tenant, roles):
-        path = self.home / f"{name}.key"
-        self.run("new", path, "--keys", self.folder, "--name", name, "--tenant", tenant, "--roles",
-                 roles)
-        return self.run("token", path)
-
-
-@pytest.fixture
-def keyed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("k")
-    keys = Keys(folder)
-    keys.new("engine", "*", "work")
-    place = Place(folder, "--keys", keys.folder).start_broker()
-    place.keys = keys
-    place.start_keyed_engine(folder / "engine.key")
-    yield place
-    place.close()
-
-
-def client_of(place, token):
-    return openai.OpenAI(base_url=place.url + "/v1", api_key=token, max_retries=0)
+from http_keys import client_of
+from http_place import HELLO, free_port, until
 
 
 def has_engine(place, token):
