@@ -111,9 +111,9 @@ def test_with_keys_it_goes_on_when_a_token_of_the_tenant_comes(tmp_path):
 def lose_what_is_written(make_place):
     """A broker that was killed in mid-batch, and whose results so far are gone from the disk."""
     place = make_place()
-    place.start_engine("--step-ms", "5", "--job-steps", "4")
+    place.start_engine("--step-ms", "10", "--job-steps", "4", "--capacity", "2", "--rows", "2")
     with client_at(place) as client:
-        batch = begin(client, [chat_line(i) for i in range(400)])
+        batch = begin(client, [chat_line(i) for i in range(200)])
         until(lambda: counts(client, batch).completed, "results")
     kill(place)
     for name in ("checkpoint", "output", "errors"):
@@ -127,10 +127,10 @@ def test_results_are_read_again_from_the_stream(make_place):
     place.start_broker()
     with client_at(place) as client:
         done = ended(client, batch)
-        assert done.request_counts.completed == 400
+        assert done.request_counts.completed == 200
         lines = lines_of(client, done.output_file_id)
-        assert len({x["custom_id"] for x in lines}) == len(lines) == 400
-    assert len(place.jobs_of_batch(batch.id)) == 400
+        assert len({x["custom_id"] for x in lines}) == len(lines) == 200
+    assert len(place.jobs_of_batch(batch.id)) == 200
 
 
 def test_results_that_the_stream_no_longer_has(make_place):
@@ -147,4 +147,4 @@ def test_results_that_the_stream_no_longer_has(make_place):
         good, bad = lines_of(client, done.output_file_id), lines_of(client, done.error_file_id)
         assert {x["error"]["code"] for x in bad} == {"trimmed"} and len(bad) >= lost > 0
         ids = {x["custom_id"] for x in good + bad}
-        assert done.request_counts.total == len(ids) == len(good) + len(bad) == 400
+        assert done.request_counts.total == len(ids) == len(good) + len(bad) == 200
