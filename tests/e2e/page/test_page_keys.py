@@ -5,7 +5,7 @@ import pytest
 from http_place import millrace
 from page_place import PagePlace, jobs
 from playwright.sync_api import expect
-from test_http_keys import Keys
+from http_keys import Keys
 
 
 @pytest.fixture
