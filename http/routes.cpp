@@ -51,6 +51,14 @@ std::optional<Routes::Parts> match(const std::vector<std::string>& pattern,
   return parts;
 }
 
+std::string written(const std::vector<std::string>& pattern) {
+  std::string path;
+  for (const std::string& segment : pattern) {
+    path += "/" + (takes_all(segment) ? "{" + name_of(segment) + "}" : segment);
+  }
+  return path;
+}
+
 std::optional<int> digit(char letter) {
   if (letter >= '0' && letter <= '9') return letter - '0';
   if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
@@ -85,6 +93,25 @@ Routes::Match Routes::find(std::string_view method, const std::vector<std::strin
     if (route.method == "GET") found.allowed.emplace_back("HEAD");
   }
   return found;
+}
+
+std::string Routes::hint_for(const std::vector<std::string>& path) const {
+  const auto ends_with = [](const auto& whole, const auto& end) {
+    return !end.empty() && end.size() < whole.size() &&
+           std::equal(end.rbegin(), end.rend(), whole.rbegin());
+  };
+  std::vector<std::string> beside;  // what begins as the path does
+  for (const Route& route : routes_) {
+    const std::string its = written(route.pattern);
+    if (ends_with(route.pattern, path) || ends_with(path, route.pattern)) {
+      return "the address is " + its + "; look at the base URL that the client was given";
+    }
+    const bool near = !path.empty() && route.pattern.size() > 1 && route.pattern[0] == path[0];
+    if (near && std::ranges::find(beside, its) == beside.end()) beside.push_back(its);
+  }
+  std::string hint;
+  for (const std::string& one : beside) hint += (hint.empty() ? "there are " : ", ") + one;
+  return hint.empty() ? "check the address" : hint;
 }
 
 Result<std::string> unescape(std::string_view text) {

@@ -61,6 +61,9 @@ class Routes {
     std::vector<std::string> allowed;  // the methods of this path; empty: there is no such path
   };
   Match find(std::string_view method, const std::vector<std::string>& path) const;
+  // What to ask for in place of a path that fits none: the route with the same end, as clients miss
+  // it that have a wrong base URL, or those with the same first segment.
+  std::string hint_for(const std::vector<std::string>& path) const;
 
  private:
   std::vector<Route> routes_;

@@ -172,7 +172,8 @@ std::optional<Response> Connections::judge(Connection& connection, Request& requ
   if (OriginPolicy::is_question(request)) return options_.origins.answer(request);
   auto match = routes_.find(request.method, *path);
   if (match.route == nullptr && match.allowed.empty()) {
-    return refusal(404, {Code::not_found, "there is no " + request.path, {}, {}});
+    return refusal(404,
+                   {Code::not_found, "there is no " + request.path, routes_.hint_for(*path), {}});
   }
   if (match.route == nullptr) {
     std::string allowed;

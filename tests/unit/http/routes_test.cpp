@@ -32,6 +32,24 @@ TEST(Routes, NamePartsOfPaths) {
   EXPECT_EQ(find(routes, "GET", "/v1/batches/a/cancel").allowed, std::vector<std::string>{"POST"});
 }
 
+TEST(Routes, TellWhatIsNear) {
+  Routes routes;
+  const Handler nothing = [](const std::shared_ptr<Exchange>&) {};
+  routes.add("GET", "/health", nothing);
+  routes.add("POST", "/v1/chat/completions", nothing);
+  routes.add("GET", "/v1/models", nothing);
+  routes.add("POST", "/v1/models", nothing);
+  routes.add("GET", "/v1/models/{id*}", nothing);
+  const auto hint = [&](std::string_view path) { return routes.hint_for(*split_path(path)); };
+  const std::string base = "; look at the base URL that the client was given";
+  EXPECT_EQ(hint("/chat/completions"), "the address is /v1/chat/completions" + base);
+  EXPECT_EQ(hint("/v1/v1/models"), "the address is /v1/models" + base);
+  EXPECT_EQ(hint("/v1/health"), "the address is /health" + base);
+  EXPECT_EQ(hint("/v1/embeddings"), "there are /v1/chat/completions, /v1/models, /v1/models/{id}");
+  EXPECT_EQ(hint("/nothing"), "check the address");
+  EXPECT_EQ(hint("/"), "check the address");
+}
+
 TEST(Routes, TricksWithPathsAreErrors) {
   for (const char* path : {"", "x", "/a/../b", "/a/%2e%2E/b", "/./a", "/%", "/%4", "/%zz", "/a%00b",
                            "/a%0d%0ab", "/%ff", "/%c0%ae"}) {
