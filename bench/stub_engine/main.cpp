@@ -20,6 +20,11 @@ int main(int argc, char** argv) {
   worker::StubOptions stub;
   app.add_option("--model", engine_flags.model, "ignored");
   app.add_option("--text", stub.text, "the answer")->capture_default_str();
+  // As a list of texts, the option would take one that begins with [ for a list of its own.
+  app.add_option_function<std::string>(
+         "--tool-call", [&stub](const std::string& call) { stub.tool_calls.push_back(call); },
+         "a call of a tool in each answer; may be repeated")
+      ->trigger_on_parse();
   app.add_option("--capacity", stub.capacity, "jobs at once")->capture_default_str();
   app.add_option("--rows", stub.rows, "jobs in a step; 0: all")->capture_default_str();
   app.add_option("--step-ms", stub.step_ms, "how long a step takes")->capture_default_str();

@@ -112,6 +112,10 @@ void StubExecutor::add_partials(const Job& job) {
     for (std::size_t token = first_token; token < end_token; ++token) {
       partial.tokens.push_back(all[token]);
     }
+    const auto [first_call, end_call] = piece(options_.tool_calls.size());
+    for (std::size_t call = first_call; call < end_call; ++call) {
+      partial.tool_calls.push_back(options_.tool_calls[call]);
+    }
   }
 }
 
@@ -165,6 +169,7 @@ Ended StubExecutor::answer(const Job& job) const {
     choice.index = i;
     choice.text = options_.text;
     choice.tokens = tokens();
+    choice.tool_calls = options_.tool_calls;
     choice.finish_reason = job.cancelled ? FinishReason::cancelled : FinishReason::stop;
     result.choices.push_back(std::move(choice));
   }

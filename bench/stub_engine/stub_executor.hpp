@@ -20,10 +20,11 @@ namespace millrace::worker {
 struct StubOptions {
   std::string model = "stub";
   std::string text = "a stub's answer";
-  std::uint32_t capacity = 256;  // jobs it holds
-  std::uint32_t rows = 0;        // jobs in a step, the others wait; 0: all
-  std::uint32_t step_ms = 0;     // duration of a step
-  std::uint32_t job_steps = 1;   // steps of a job; each has its piece of the text
+  std::vector<std::string> tool_calls{};  // of each answer, as a model writes them between markers
+  std::uint32_t capacity = 256;           // jobs it holds
+  std::uint32_t rows = 0;                 // jobs in a step, the others wait; 0: all
+  std::uint32_t step_ms = 0;              // duration of a step
+  std::uint32_t job_steps = 1;            // steps of a job; each has its piece of the text
 };
 
 class StubExecutor final : public Executor {
