@@ -24,7 +24,7 @@ def environment(examples):
 
 
 def run(environment, *words):
-    done = subprocess.run([own_python("lm_eval"), *words], env=environment, text=True,
+    done = subprocess.run([own_python(HERE), *words], env=environment, text=True,
                           capture_output=True)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
@@ -83,6 +83,6 @@ def test_the_command_takes_the_options_of_the_harness(environment, examples, tmp
     [samples] = (tmp_path / "out").rglob("samples_millrace_counting_*.jsonl")
     answers = [json.loads(line)["resps"][0][0] for line in samples.read_text().splitlines()]
     assert len(answers) == 4 and all(answers)
-    refused = subprocess.run([own_python("lm_eval"), *options, "--tasks", "millrace_sums"],
+    refused = subprocess.run([own_python(HERE), *options, "--tasks", "millrace_sums"],
                              env=environment, text=True, capture_output=True)
     assert refused.returncode != 0 and "leave --apply_chat_template out" in refused.stderr

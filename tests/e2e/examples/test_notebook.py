@@ -1,6 +1,7 @@
 """examples/notebook.ipynb: its cells run as a program, and with --long in a kernel of Jupyter."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import pytest
 from client_place import BIN, PACKAGE, model_path
 from own_python import own_python
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 @pytest.fixture
@@ -57,7 +60,7 @@ def test_its_cells_run_as_a_program(notebook, environment):
 def test_it_runs_in_a_kernel(examples, environment, tmp_path):
     copy = tmp_path / "notebook.ipynb"
     shutil.copy(examples / "notebook.ipynb", copy)
-    jupyter = own_python("notebook").with_name("jupyter")
+    jupyter = own_python(HERE / "notebook").with_name("jupyter")
     done = subprocess.run([jupyter, "execute", "--inplace", copy], env=environment, text=True,
                           capture_output=True)
     assert done.returncode == 0, done.stderr
