@@ -54,7 +54,8 @@ def test_values_that_are_wrong(client, fields, param):
     ({"prompt": [-1]}, "prompt[0]"), ({"prompt": ["a", 1]}, "prompt"),
     ({"prompt": "a", "suffix": "b"}, "suffix"), ({"prompt": "a", "best_of": 3}, "best_of"),
     ({"prompt": "a", "extra_body": {"echo": "yes"}}, "echo"),
-    ({"prompt": ["a"] * 3000}, "prompt")], ids=lambda value: value if isinstance(value, str) else "")
+    ({"prompt": ["a"] * 3000}, "prompt")],
+    ids=lambda value: value if isinstance(value, str) else "")
 def test_completions_that_are_wrong(client, fields, param):
     with pytest.raises(openai.BadRequestError) as caught:
         client.completions.create(model="stub", **fields)
