@@ -50,7 +50,9 @@ void Completion::begin(Desk& desk) {
   options.traceparent = trace_.parent();
   options.tracestate = trace_.state();
   // A request that may be repeated has to be the same job each time, so it has no deadline and no
-  // random seed. The others are new each time, and without a seed they give another text.
+  // random seed, and whether it is streamed is not in the job. The others are new each time, and
+  // without a seed they give another text.
+  options.always_partials = repeatable_;
   if (!repeatable_) {
     options.deadline_us = clock.wall_us() + timeout_us;
     options.seed = random_bits();

@@ -33,6 +33,9 @@ struct RequestOptions {
   std::optional<std::uint64_t> seed{};
   // For the metadata of the jobs, in place of what the body may say of them; empty: nothing.
   std::string traceparent{}, tracestate{};
+  // The jobs tell their texts while they run also where the body asks for no stream, so that the
+  // same request is the same job with and without one.
+  bool always_partials = false;
 };
 
 struct RequestedJob {

@@ -191,6 +191,23 @@ def test_an_idempotency_key_gives_the_same_job(make_place):
     assert place.post("/v1/chat/completions", body, **{"Idempotency-Key": "a b"})[0] == 400
 
 
+def test_a_key_with_and_without_a_stream(place):
+    def ask(stream, key):
+        header = {"Idempotency-Key": key}
+        if not stream:
+            status, body, _ = place.post("/v1/chat/completions", {"messages": HELLO}, **header)
+            assert status == 200, body
+            return body["choices"][0]["message"]["content"]
+        with place.open("/v1/chat/completions", {"messages": HELLO, "stream": True},
+                        **header) as answer:
+            events = [json.loads(x[6:]) for x in answer.read().decode().splitlines()
+                      if x.startswith("data: {")]
+        return "".join(x["choices"][0]["delta"].get("content", "") for x in events)
+    for key, stream in (("a", True), ("a", False), ("b", False), ("b", True)):
+        assert ask(stream, key) == "one two three four"
+    assert len(place.jobs()) == 2
+
+
 def test_keys_of_one_and_of_several_prompts_do_not_meet(place):
     several = {"prompt": ["a", "b"]}
     for key, body in (("k", several), ("k-0", {"prompt": "c"}), ("0-of-k", {"prompt": "d"}),
