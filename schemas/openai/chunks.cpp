@@ -157,8 +157,9 @@ std::vector<std::string> Chunks::end(const JobResult& result) {
   }
   const GenerationResult& generation = *result.result;
   facts_.fingerprint = generation.effective.engine.fingerprint;
-  const std::vector<Choice> choices =
-      facts_.form.echo ? echoed(generation, job.echo) : generation.choices;
+  const std::vector<Choice> choices = facts_.form.echo
+                                          ? echoed(generation, job.echo, facts_.form.echo_logprobs)
+                                          : generation.choices;
   for (std::size_t i = 0; i < choices.size() && !failed_; ++i) {
     std::span<const TokenId> sampled;
     if (i < generation.choices.size()) sampled = generation.choices[i].tokens;

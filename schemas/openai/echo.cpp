@@ -30,12 +30,13 @@ std::string echo_text(const Prompt& prompt, const TokenTexts& texts) {
   return utf8_replace_invalid(out);
 }
 
-std::vector<Choice> echoed(const GenerationResult& result, const std::string& prompt) {
+std::vector<Choice> echoed(const GenerationResult& result, const std::string& prompt,
+                           bool logprobs) {
   std::vector<Choice> choices = result.choices;
   if (choices.empty()) choices.emplace_back().finish_reason = FinishReason::length;
   for (Choice& choice : choices) {
     choice.text.insert(0, prompt);
-    if (!result.prompt || !result.prompt_logprobs) continue;
+    if (!logprobs || !result.prompt || !result.prompt_logprobs) continue;
     if (!choice.logprobs && !choice.tokens.empty()) continue;
     if (choice.logprobs) {
       prepend_logprobs(*choice.logprobs, *result.prompt_logprobs);

@@ -12,8 +12,10 @@ namespace millrace::openai {
 // The prompt's text. Of token ids, as far as their texts are known.
 std::string echo_text(const Prompt& prompt, const TokenTexts& texts);
 
-// The choices of a result with the prompt before their texts, and its tokens and logprobs before
-// theirs where the result has both. A job that only scored its prompt has one choice.
-std::vector<Choice> echoed(const GenerationResult& result, const std::string& prompt);
+// The choices of a result with the prompt before their texts, and with `logprobs` its tokens and
+// logprobs before theirs where the result has both. A job that only scored its prompt has one
+// choice.
+std::vector<Choice> echoed(const GenerationResult& result, const std::string& prompt,
+                           bool logprobs);
 
 }  // namespace millrace::openai

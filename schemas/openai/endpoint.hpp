@@ -28,6 +28,7 @@ struct AnswerForm {
   bool stream = false;         // as events while it is generated
   bool include_usage = false;  // a last event has the usage
   bool echo = false;           // each text begins with its prompt
+  bool echo_logprobs = false;  // and its logprobs with those of the prompt
   bool token_ids = false;      // with the choices' token ids (vLLM's return_token_ids)
   std::uint32_t n = 1;         // choices of each prompt
   friend bool operator==(const AnswerForm&, const AnswerForm&) = default;

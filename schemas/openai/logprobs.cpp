@@ -23,6 +23,31 @@ std::size_t top_end(const TokenLogprobs& logprobs, std::size_t position) {
   return begin < end && std::isnan(logprobs.top_logprobs[begin]) ? begin : end;
 }
 
+// Writes the likeliest tokens of one position with their logprobs, and the token itself, whether it
+// is one of them or not. A prompt's first token, which follows nothing, has null.
+void write_top(JsonWriter& json, TokenId token, const TokenLogprobs& logprobs, std::size_t position,
+               const TokenTexts& texts) {
+  const float its = at_or_nan(logprobs.token, position);
+  if (std::isnan(its)) {
+    json.null();
+    return;
+  }
+  std::set<std::string> used;  // two ids may have one text, but a JSON object holds a name once
+  const auto write = [&](TokenId id, float logprob) {
+    std::string name = texts.text(id);
+    if (!used.insert(name).second) name = "token_id:" + std::to_string(id);
+    json.field(name, logprob);
+  };
+  bool found = false;
+  json.begin_object();
+  for (std::size_t at = position * logprobs.top; at < top_end(logprobs, position); ++at) {
+    found = found || logprobs.top_ids[at] == token;
+    write(logprobs.top_ids[at], logprobs.top_logprobs[at]);
+  }
+  if (!found) write(token, its);
+  json.end_object();
+}
+
 void write_token(JsonWriter& json, TokenId id, float logprob, const TokenTexts& texts) {
   const std::optional<std::string> bytes = texts.bytes(id);
   json.field("token", texts.text(id)).field("logprob", logprob).key("bytes");
@@ -109,17 +134,7 @@ void write_completion_logprobs(JsonWriter& json, const Tokens& tokens,
   }
   json.end_array().key("top_logprobs").begin_array();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    std::set<std::string> used;  // two ids may have one text, but a JSON object holds a name once
-    json.begin_object();
-    for (std::size_t at = i * logprobs.top; at < top_end(logprobs, i); ++at) {
-      const TokenId id = logprobs.top_ids[at];
-      std::string name = texts.text(id);
-      if (!used.insert(name).second) {
-        name = "token_id:" + std::to_string(id);
-      }
-      json.field(name, logprobs.top_logprobs[at]);
-    }
-    json.end_object();
+    write_top(json, tokens[i], logprobs, i, texts);
   }
   json.end_array();
   if (logprobs.listed) {

@@ -76,9 +76,10 @@ Result<json> take_prompts(Endpoint endpoint, json& body) {
 
 // An answer that begins with its prompt has the prompt's logprobs, too, where any are asked for.
 // Without a text of its own it is a job that scores the prompt.
-void ask_for_echo(json& job) {
+void ask_for_echo(json& job, AnswerForm& form) {
   const auto logprobs = job.find("logprobs");
-  if (logprobs != job.end() && *logprobs != false) job["prompt_logprobs"] = true;
+  form.echo_logprobs = logprobs != job.end() && *logprobs != false;
+  if (form.echo_logprobs) job["prompt_logprobs"] = true;
   if (const auto length = job.find("max_tokens"); length != job.end() && *length == 0) {
     job.erase(length);
     job["task"] = "score";
@@ -88,8 +89,8 @@ void ask_for_echo(json& job) {
 // Adds the job of a body with one prompt.
 Status add_job(json body, std::string id, const RequestOptions& options, Request& out) {
   MILLRACE_ASSIGN(json job, job_of_body(out.form.endpoint, std::move(body)));
-  if (out.form.echo) ask_for_echo(job);
-  if (out.form.stream) job["partials"] = true;
+  if (out.form.echo) ask_for_echo(job, out.form);
+  if (out.form.stream || options.always_partials) job["partials"] = true;
   if (!id.empty()) job["id"] = id;
   if (!options.stream.empty()) job["stream"] = options.stream;
   if (options.deadline_us) job["deadline_us"] = *options.deadline_us;

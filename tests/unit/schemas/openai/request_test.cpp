@@ -145,7 +145,8 @@ TEST(OpenAIRequest, PromptsAreBoundedInNumberAndInBytes) {
 
 TEST(OpenAIRequest, AnEchoKeepsThePromptAndAsksForItsLogprobs) {
   const Request request = completion(R"("prompt":"once","echo":true,"logprobs":1,"max_tokens":1)");
-  EXPECT_TRUE(request.form.echo);
+  EXPECT_TRUE(request.form.echo && request.form.echo_logprobs);
+  EXPECT_FALSE(completion(R"("prompt":"p","echo":true)").form.echo_logprobs);
   EXPECT_EQ(request.jobs[0].echo, Prompt("once"));
   EXPECT_TRUE(job_of(request).request.logprobs.prompt);
   EXPECT_EQ(job_of(request).request.task, Task::generate);
