@@ -59,7 +59,7 @@ void write_logprobs(JsonWriter& json, Endpoint endpoint, const Choice* choice,
   } else if (endpoint == Endpoint::chat) {
     json.begin_object().key("content");
     write_chat_logprobs(json, choice->tokens, *choice->logprobs, texts);
-    json.end_object();
+    json.key("refusal").null().end_object();
   } else {
     write_completion_logprobs(json, choice->tokens, *choice->logprobs, texts);
   }

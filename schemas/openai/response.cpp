@@ -33,6 +33,7 @@ void write_message(JsonWriter& json, const Choice& choice, const ChatAnswer& ans
   } else {
     json.value(answer.content);
   }
+  json.key("refusal").null();
   if (choice.reasoning) json.field("reasoning_content", *choice.reasoning);
   if (!answer.calls.empty()) {
     json.key("tool_calls");
@@ -49,7 +50,7 @@ void write_chat_choice(JsonWriter& json, const Choice& choice, const Place& plac
   if (choice.logprobs) {
     json.begin_object().key("content");
     write_chat_logprobs(json, choice.tokens, *choice.logprobs, place.texts);
-    json.end_object();
+    json.key("refusal").null().end_object();
   } else {
     json.null();
   }
@@ -157,7 +158,8 @@ std::string response_body(const Request& request, std::span<const JobResult> res
                       results[i].job,
                       request.tools};
     if (form.echo) {
-      write_choices(json, echoed(generation, echo_text(request.jobs[i].echo, texts)), place);
+      const std::string prompt = echo_text(request.jobs[i].echo, texts);
+      write_choices(json, echoed(generation, prompt, form.echo_logprobs), place);
     } else {
       write_choices(json, generation.choices, place);
     }

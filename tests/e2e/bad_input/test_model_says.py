@@ -85,9 +85,11 @@ def test_reasoning_that_the_template_begins_is_apart_from_the_answer(real_run):
     real_run.go(expect=0)
     told = bodies(real_run.output.read_text())
     choice = told["apart"]["choices"][0]
-    assert choice["message"] == {"role": "assistant", "content": "", "reasoning_content": "AAAA"}
+    assert choice["message"] == {"role": "assistant", "content": "", "refusal": None,
+                                 "reasoning_content": "AAAA"}
     assert choice["reasoning_spans"] == [0, 4] and len(choice["logprobs"]["content"]) == 4
     assert told["apart"]["usage"]["completion_tokens_details"] == {"reasoning_tokens": 4}
-    assert told["raw"]["choices"][0]["message"] == {"role": "assistant", "content": "AAAA"}
+    assert told["raw"]["choices"][0]["message"] == {
+        "role": "assistant", "content": "AAAA", "refusal": None}
     assert told["prompt"]["choices"][0]["text"] == "AAAA"
     assert "reasoning" not in told["prompt"]["choices"][0]

@@ -63,7 +63,8 @@ TEST(ResultLine, ChatCompletion) {
   EXPECT_EQ(body["created"], 1'700'000'001);
   EXPECT_EQ(body["usage"]["total_tokens"], 7);
   const json& choice = body["choices"][0];
-  EXPECT_EQ(choice["message"], (json{{"role", "assistant"}, {"content", "hé"}}));
+  EXPECT_EQ(choice["message"],
+            (json{{"role", "assistant"}, {"content", "hé"}, {"refusal", nullptr}}));
   EXPECT_EQ(choice["finish_reason"], "stop");
   EXPECT_EQ(choice["stop_reason"], 11);
   EXPECT_EQ(choice["token_ids"], (json{10, 11}));

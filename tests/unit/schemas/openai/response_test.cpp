@@ -56,10 +56,12 @@ TEST(OpenAIResponse, AChatCompletionHasOpenAIsKeys) {
   EXPECT_EQ(body["created"], 77);
   EXPECT_EQ(body["model"], "real");
   EXPECT_EQ(body["system_fingerprint"], "f00d");
-  EXPECT_EQ(body["choices"], json::array({{{"index", 0},
-                                           {"message", {{"role", "assistant"}, {"content", "hé"}}},
-                                           {"logprobs", nullptr},
-                                           {"finish_reason", "stop"}}}));
+  EXPECT_EQ(
+      body["choices"],
+      json::array({{{"index", 0},
+                    {"message", {{"role", "assistant"}, {"content", "hé"}, {"refusal", nullptr}}},
+                    {"logprobs", nullptr},
+                    {"finish_reason", "stop"}}}));
   EXPECT_EQ(body["usage"], (json{{"prompt_tokens", 5},
                                  {"completion_tokens", 2},
                                  {"total_tokens", 7},
@@ -105,7 +107,7 @@ TEST(OpenAIResponse, ChoicesOfSeveralPromptsFollowEachOther) {
 
 TEST(OpenAIResponse, AnEchoStandsBeforeTheTextAndItsLogprobs) {
   Request request;
-  request.form = {.endpoint = Endpoint::completion, .echo = true};
+  request.form = {.endpoint = Endpoint::completion, .echo = true, .echo_logprobs = true};
   request.jobs.resize(1);
   request.jobs[0].echo = Prompt("ab");
   JobResult result = sample("j", "kl");
@@ -126,13 +128,16 @@ TEST(OpenAIResponse, AnEchoStandsBeforeTheTextAndItsLogprobs) {
   EXPECT_EQ(both["logprobs"]["tokens"], (json{"a", "b", "k", "l"}));
   EXPECT_EQ(both["logprobs"]["token_logprobs"], (json{nullptr, -0.5, -1.0, -2.0}));
   EXPECT_EQ(both["logprobs"]["text_offset"], (json{0, 1, 2, 3}));
-  EXPECT_EQ(both["logprobs"]["top_logprobs"][1], (json{{"c", -0.25}}));
+  EXPECT_EQ(both["logprobs"]["top_logprobs"][0], nullptr);
+  EXPECT_EQ(both["logprobs"]["top_logprobs"][1], (json{{"c", -0.25}, {"b", -0.5}}));
   EXPECT_EQ(both["logprobs"]["top_logprobs"][2], (json{{"k", -1.0}}));
   generation.choices.clear();  // a job that only scored the prompt
   const json scored = choice();
   EXPECT_EQ(scored["text"], "ab");
   EXPECT_EQ(scored["finish_reason"], "length");
   EXPECT_EQ(scored["logprobs"]["token_logprobs"], (json{nullptr, -0.5}));
+  request.form.echo_logprobs = false;
+  EXPECT_EQ(choice()["logprobs"], nullptr);
   request.jobs[0].echo = Prompt(Tokens{1, 300, 2});
   EXPECT_EQ(choice()["text"], "btoken_id:300c");
 }
@@ -167,8 +172,9 @@ TEST(OpenAIResponse, ACallInNoKnownFormStaysContent) {
   JobResult result = sample("j", "Let me see. ");
   result.result->choices[0].tool_calls = {R"({"name": "f", "argum)"};
   const json choice = json::parse(response_body(Endpoint::chat, result, {}))["choices"][0];
-  EXPECT_EQ(choice["message"],
-            (json{{"role", "assistant"}, {"content", R"(Let me see. {"name": "f", "argum)"}}));
+  EXPECT_EQ(choice["message"], (json{{"role", "assistant"},
+                                     {"content", R"(Let me see. {"name": "f", "argum)"},
+                                     {"refusal", nullptr}}));
   EXPECT_EQ(choice["finish_reason"], "stop");
 }
 
