@@ -12,7 +12,6 @@
 
 #include "client/commands/command.hpp"
 #include "client/commands/engine_flags.hpp"
-#include "client/commands/model_tokens.hpp"
 #include "client/commands/run_console.hpp"
 #include "client/commands/serve_tokens.hpp"
 #include "client/run/backend.hpp"
@@ -64,15 +63,14 @@ std::string default_folder(const std::string& model) {
 // Lets the face tell tokens' texts. A model whose tokenizer cannot be used is the engine's to
 // refuse.
 void know_tokens(Flags& flags) {
-  auto loaded = load_tokenizer(flags.engine.flags.model);
+  const auto loaded = load_texts(flags.engine.flags.model);
   if (!loaded) return;
-  const auto tokenizer = std::make_shared<const engine::Tokenizer>(*std::move(loaded));
-  flags.face.token_bytes = [tokenizer](TokenId id) -> std::optional<std::string> {
-    if (id >= tokenizer->vocabulary_size()) return std::nullopt;
-    return std::string(tokenizer->token_bytes(id));
+  flags.face.token_bytes = [texts = *loaded](TokenId id) -> std::optional<std::string> {
+    if (id >= texts->tokenizer.vocabulary_size()) return std::nullopt;
+    return std::string(texts->tokenizer.token_bytes(id));
   };
-  flags.face.more_routes = [tokenizer](http::Routes& routes) {
-    add_token_routes(routes, tokenizer);
+  flags.face.more_routes = [texts = *loaded](http::Routes& routes) {
+    add_token_routes(routes, texts);
   };
 }
 

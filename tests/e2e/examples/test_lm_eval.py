@@ -1,4 +1,5 @@
-"""examples/lm_eval_model.py: lm-evaluation-harness gives the same scores as with transformers.
+"""examples/lm_eval_model.py: lm-evaluation-harness gives the same scores as with transformers, and
+so do its own models that ask an OpenAI server.
 
 The environment has torch and takes 6 GB of the cache folder.
 """
@@ -38,22 +39,26 @@ def close(ours, theirs):
 def test_scores_are_those_of_transformers(environment, tmp_path):
     told = run(environment, HERE / "evaluate_both.py", model_path(), BIN, tmp_path)
     found = json.loads(told.splitlines()[-1])
-    ours, again, theirs = (found[name] for name in ("millrace", "again", "transformers"))
+    ours, again, theirs, http = (
+        found[name] for name in ("millrace", "again", "transformers", "http"))
     assert again["answers"] == ours["answers"] and found["computed_again"] == 0
+    assert http["chat"]["answers"] == found["chat"]["answers"]
 
     for name, metric in (("millrace_sums", "acc,none"),
                          ("millrace_counting", "exact_match,stripped")):
         assert ours["figures"][name][metric] == theirs["figures"][name][metric]
+        assert http["figures"][name][metric] == theirs["figures"][name][metric]
         assert 0 < ours["figures"][name][metric] < 1  # the task tells models apart
     figure = "bits_per_byte,none"
-    assert close(ours["figures"]["millrace_pages"][figure],
-                 theirs["figures"]["millrace_pages"][figure])
-
-    assert ours["answers"]["millrace_counting"] == theirs["answers"]["millrace_counting"]
-    pairs = [pair for name in ("millrace_sums", "millrace_pages") for pair in zip(
-        flat(ours["answers"][name]), flat(theirs["answers"][name]), strict=True)]
+    for side in (ours, http):
+        assert close(side["figures"]["millrace_pages"][figure],
+                     theirs["figures"]["millrace_pages"][figure])
+        assert side["answers"]["millrace_counting"] == theirs["answers"]["millrace_counting"]
+    pairs = [pair for side in (ours, http) for name in ("millrace_sums", "millrace_pages")
+             for pair in zip(flat(side["answers"][name]), flat(theirs["answers"][name]),
+                             strict=True)]
     pairs += zip(flat(ours["long"]), flat(theirs["long"]), strict=True)
-    assert len(pairs) == 12 * 4 * 2 + 12 + 3 + 2 * 2
+    assert len(pairs) == 2 * (12 * 4 * 2 + 12) + 3 + 2 * 2
     for mine, other in pairs:
         assert mine is other if isinstance(other, bool) else close(mine, other), (mine, other)
     assert True in flat(ours["answers"]["millrace_sums"])  # some answers are the greedy ones
