@@ -96,6 +96,30 @@ def test_logprobs_of_a_completion(client, model):
     assert logprobs.token_logprobs[0] is None and "".join(logprobs.tokens) == answer.choices[0].text
 
 
+def test_a_tool_that_the_model_calls(client, model):
+    """Its earlier answers in the chat show it how."""
+    def call(city):
+        return json.dumps({"name": "get_weather", "parameters": {"city": city}})
+    chat = [{"role": "system", "content": "You call functions."}]
+    for city in ("Paris", "Rome", "Berlin"):
+        chat += [{"role": "user", "content": f"How is the weather in {city}?"},
+                 {"role": "assistant", "content": call(city)}]
+    chat += [{"role": "user", "content": "How is the weather in Oslo?"}]
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}}}}
+    fields = dict(model=model, messages=chat, tools=[tool], temperature=0, max_tokens=40)
+    choice = client.chat.completions.create(**fields).choices[0]
+    assert choice.finish_reason == "tool_calls" and choice.message.content is None
+    whole, = choice.message.tool_calls
+    chunks = [x.choices[0] for x in client.chat.completions.create(**fields, stream=True)]
+    streamed, = [call for x in chunks for call in x.delta.tool_calls or []]
+    for one in (whole, streamed):
+        assert one.function.name == "get_weather"
+        assert json.loads(one.function.arguments) == {"city": "Oslo"}
+    assert chunks[-1].finish_reason == "tool_calls"
+    assert not "".join(x.delta.content or "" for x in chunks)
+
+
 def test_a_prompt_beyond_the_context(client, model):
     for stream in (False, True):
         with pytest.raises(openai.BadRequestError) as caught:
