@@ -2,6 +2,7 @@
 Each difference stands in http/SHAPES.md with its reason."""
 import contextlib
 import json
+import signal
 import socket
 import subprocess
 import urllib.error
@@ -9,10 +10,9 @@ import urllib.request
 
 import pytest
 import vllm_sdist
-from http_place import ROOT, until
+from http_place import ROOT, model_path, start_serve, until
 from own_python import own_python
 from patience import PATIENCE_S
-from served import model_path, serving
 from shapes import events, explained, keys, unknown_keys
 
 TOOLS = [{"type": "function", "function": {
@@ -54,9 +54,11 @@ def get(address, path):
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("s") / "state") as address:
-        until(lambda: get(address, "/v1/models")["data"], "model")
-        yield address
+    server, address = start_serve(tmp_path_factory.mktemp("s") / "state")
+    until(lambda: get(address, "/v1/models")["data"], "model")
+    yield address
+    server.send_signal(signal.SIGINT)
+    assert server.wait(PATIENCE_S) == 0
 
 
 @pytest.fixture(scope="module")
