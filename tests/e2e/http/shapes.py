@@ -32,6 +32,15 @@ def unknown_keys(model, path=""):
     return found
 
 
+def unexplained(peer, ours, theirs):
+    """Which keys of ours alone and of the peer alone have no row in http/SHAPES.md. A row of a key
+    speaks for all that is in it."""
+    known = explained(peer)
+    return {f"{whose}: {key}" for whose, found in (("ours", ours), ("theirs", theirs))
+            for key in found if not any(re.match(re.escape(one) + r"(\[\])?(\.|$)", key)
+                                        for one in known[whose])}
+
+
 def explained(peer):
     """The keys for which http/SHAPES.md has a reason: those of ours alone, those of the peer alone.
     """
