@@ -115,7 +115,8 @@ def test_vllm_logprobs_models_tokens_and_errors(ours, vllm):
 
 @pytest.mark.parametrize("name", [*BODIES, "logprobs"])
 def test_the_types_of_the_openai_package(ours, name):
-    """What they require is there, and what they do not know has a reason."""
+    """Chats have what they require, and what they do not know has a reason. OpenAI's completions
+    have null where the types say that there is none, and the package checks nothing."""
     from openai.types import Completion
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
     path, body = {**BODIES, "logprobs": LOGPROBS}[name]
@@ -123,7 +124,8 @@ def test_the_types_of_the_openai_package(ours, name):
     kind = Completion if path == "/v1/completions" else (
         ChatCompletionChunk if body.get("stream") else ChatCompletion)
     for one in answer if body.get("stream") else [answer]:
-        assert not unexplained("openai", unknown_keys(kind.model_validate(one)), set())
+        parsed = kind.construct(**one) if kind is Completion else kind.model_validate(one)
+        assert not unexplained("openai", unknown_keys(parsed), set())
 
 
 @contextlib.contextmanager
