@@ -72,6 +72,8 @@ STANDS_FOR = {
     "systemd-container": run(r'\["systemd-nspawn", '),
     "mmdebstrap": run(r'\["mmdebstrap", '),
     "chromium": run(r'"/usr/bin/chromium"'),
+    "openssh-client": run(r'\["ssh-keygen", '),
+    "openssh-server": run(r'which\("sshd"'),
     "dpkg-dev": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),
     "file": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),  # CPack asks it which files are programs
     "rabbitmq-server": run(r"/usr/lib/rabbitmq/bin/rabbitmq-server"),
