@@ -25,7 +25,7 @@ Status write_key_file(const std::string& path, const KeyPair& key);
 
 // Errors: not_found; unauthorized (others may read the file, it belongs to another user, or it is
 // an example key of ZeroMQ's manual); usage (it is no key file, or its halves do not belong
-// together).
+// together). A file of root's may be given to a group, as Kubernetes mounts secrets.
 Result<KeyPair> read_key_file(const std::string& path);
 // The same for a file that must name the broker's key as well.
 Result<KeyPair> read_client_key(const std::string& path);

@@ -75,6 +75,26 @@ TEST_F(KeyFileTest, OfAnotherUserIsRefused) {
   expect_refused(name, Code::unauthorized, "belongs to another user (12345)");
 }
 
+TEST_F(KeyFileTest, OfRootIsReadByTheGroupThatItWasGivenTo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give a file to a group";
+  const gid_t group = 12'345;
+  fs::permissions(folder_, fs::perms::all);
+  const auto as_somebody = [&](mode_t mode) {
+    const std::string name = write(public_ + secret_, mode);
+    EXPECT_EQ(::chown(name.c_str(), 0, group), 0);
+    EXPECT_EQ(::setegid(group), 0);
+    EXPECT_EQ(::seteuid(12'345), 0);
+    const auto read = read_key_file(name);
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(::setegid(0), 0);
+    return read ? Code::internal : read.error().code;
+  };
+  EXPECT_EQ(as_somebody(0440), Code::internal) << "it was read";
+  for (const mode_t mode : {0444, 0460, 0450}) {
+    EXPECT_EQ(as_somebody(mode), Code::unauthorized) << std::oct << mode;
+  }
+}
+
 TEST_F(KeyFileTest, ThatIsNoFileOrTooLargeIsRefused) {
   expect_refused(path("absent"), Code::not_found, "cannot open");
   expect_refused(folder_.string(), Code::usage, "is not a file");
