@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,6 +60,7 @@ class Broker {
   const Tally& tally() const { return out_.tally(); }
   std::size_t sessions() const { return sessions_.size(); }
   std::size_t engine_sessions() const { return sessions_.engines(); }
+  std::map<std::string, std::uint64_t> leased_tokens() const { return table_.leased_tokens(); }
 
  private:
   bool ready() const { return recovering_ == 0; }

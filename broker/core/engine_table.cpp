@@ -116,4 +116,12 @@ std::optional<HeldLease> EngineTable::drop(LeaseId lease) {
   return held;
 }
 
+std::map<std::string, std::uint64_t> EngineTable::leased_tokens() const {
+  std::map<std::string, std::uint64_t> out;
+  for (const auto& [id, engine] : engines_) {
+    if (!engine.profile.facts.model.empty()) out[engine.profile.facts.model] += engine.held_tokens;
+  }
+  return out;
+}
+
 }  // namespace millrace::broker

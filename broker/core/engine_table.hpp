@@ -123,6 +123,10 @@ class EngineTable {
   // Those that the engine holds, and those that any engine of its model holds.
   HeldPrefixes held_prefixes(const Engine& engine);
 
+  // Of the leases that engines hold, the tokens by model. An engine that has said no hello to this
+  // broker has none.
+  std::map<std::string, std::uint64_t> leased_tokens() const;
+
   std::map<std::string, Engine>& all() { return engines_; }
   const std::map<std::string, Engine>& all() const { return engines_; }
 

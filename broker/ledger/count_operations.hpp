@@ -12,8 +12,17 @@ namespace millrace::broker {
 
 struct Count {  // counts the jobs of a batch, or of the tenant where batch is empty
   std::string tenant, batch;
-  bool at_length = false;  // the reply also has `oldest_us` and `batches`, both of the tenant
-  bool queue = false;      // the reply also has `oldest_us` and `queued_tokens`, both of the tenant
+  // The reply also has `oldest_us`, `batches` and `waiting` of the tenant.
+  bool at_length = false;
+  bool queue = false;  // the reply also has `oldest_us` and `queued_tokens`, both of the tenant
+};
+// What waits for a model ("*": any) that an engine could take now, suspects included. Of many jobs
+// the cost is estimated: by those that come first in each queue, costed_jobs of them.
+inline constexpr std::size_t costed_jobs = 64;
+struct ModelQueue {
+  std::string model;
+  std::uint64_t jobs = 0, cost_tokens = 0;
+  friend bool operator==(const ModelQueue&, const ModelQueue&) = default;
 };
 // Batches by state; one that is paused and has not finished counts as paused alone. Of more than
 // counted_batches only the first by name are counted.
@@ -37,11 +46,11 @@ struct CountReply {
   std::optional<std::int64_t> oldest_us{};
   BatchCounts batches{};
   // About how much the tenant's queued jobs cost. Exact where each queue of its ready jobs has no
-  // more than the ledger looks at, `costs_looked_at` of all queues together, and all jobs are
-  // ready; the others are taken to cost as much as those. 0: none is ready.
+  // more than costed_jobs and all jobs are ready; the others are taken to cost as much as those.
+  // 0: none is ready.
   std::uint64_t queued_tokens = 0;
+  std::vector<ModelQueue> waiting{};  // sorted by model
 };
-inline constexpr std::uint64_t costs_looked_at = 512;
 
 // Lists all tenants that have a job or a stream, in order, with what their queues hold.
 struct ListTenants {};

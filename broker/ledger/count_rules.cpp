@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <tuple>
 
@@ -24,6 +25,20 @@ std::optional<std::int64_t> oldest_in(Records& records, const QueueKey& queue) {
   if (!oldest) return {};
   const auto job = records.find_job(queue.tenant, oldest->job);
   return job ? std::optional(job->submitted_us) : std::nullopt;
+}
+
+// What `jobs` jobs cost of which these come first.
+std::uint64_t cost_of(Records& records, const QueueKey& queue, std::uint64_t jobs) {
+  std::uint64_t sum = 0, found = 0;
+  for (const QueuedJob& first : records.queued_jobs(queue, {}, costed_jobs)) {
+    const auto job = records.find_job(queue.tenant, first.job);
+    if (!job) continue;
+    sum += job->cost_tokens;
+    ++found;
+  }
+  if (found == 0) return jobs;
+  const double mean = static_cast<double>(sum) / static_cast<double>(found);
+  return static_cast<std::uint64_t>(std::llround(mean * static_cast<double>(jobs)));
 }
 
 BatchCounts count_batches(Records& records, const std::string& tenant) {
@@ -74,24 +89,42 @@ std::optional<std::int64_t> LedgerRules::oldest_ready(const std::string& tenant)
 }
 
 std::uint64_t LedgerRules::queued_tokens(const std::string& tenant, std::uint64_t queued) {
-  const auto queues = records_.ready(tenant, "");
-  const std::uint64_t each =
-      std::max<std::uint64_t>(1, costs_looked_at / std::max<std::size_t>(1, queues.size()));
-  double tokens = 0, ready = 0;
-  for (const ReadyJobs& queue : queues) {
-    const auto first = records_.queued_jobs({tenant, 0, queue.model, queue.kv}, {}, each);
-    double cost = 0;
-    for (const QueuedJob& one : first) {
-      const auto job = records_.find_job(tenant, one.job);
-      cost += job ? static_cast<double>(job->cost_tokens) : 0;
-    }
-    if (first.empty() || queue.jobs <= 0) continue;
-    const auto jobs = static_cast<double>(queue.jobs);
-    tokens += cost * jobs / static_cast<double>(first.size());
+  std::uint64_t tokens = 0, ready = 0;
+  for (const ReadyJobs& queue : records_.ready(tenant, "")) {
+    if (queue.jobs <= 0) continue;
+    const auto jobs = static_cast<std::uint64_t>(queue.jobs);
+    tokens += cost_of(records_, {tenant, 0, queue.model, queue.kv}, jobs);
     ready += jobs;
   }
-  if (ready <= 0) return 0;
-  return static_cast<std::uint64_t>(std::llround(tokens * static_cast<double>(queued) / ready));
+  if (ready == 0) return 0;
+  const double each = static_cast<double>(tokens) / static_cast<double>(ready);
+  return static_cast<std::uint64_t>(std::llround(each * static_cast<double>(queued)));
+}
+
+std::vector<ModelQueue> LedgerRules::waiting_of(const std::string& tenant) {
+  const auto& pauses = transitions_.pauses_of(tenant);
+  if (pauses.contains("")) return {};
+  std::map<std::string, ModelQueue> models;
+  for (const ReadyJobs& ready : records_.ready(tenant, "")) {
+    if (ready.jobs <= 0 || pauses.contains(ready.model)) continue;
+    const auto jobs = static_cast<std::uint64_t>(ready.jobs);
+    ModelQueue& queue = models[ready.model];
+    queue.jobs += jobs;
+    queue.cost_tokens += cost_of(records_, {tenant, 0, ready.model, ready.kv}, jobs);
+  }
+  // A suspect costs what the others for its model do, or one token if there are none.
+  for (const SuspectQueue& suspects : suspects_of(tenant, false)) {
+    ModelQueue& queue = models[suspects.model];
+    const std::uint64_t each = queue.jobs == 0 ? 1 : queue.cost_tokens / queue.jobs;
+    queue.jobs += suspects.jobs;
+    queue.cost_tokens += suspects.jobs * std::max<std::uint64_t>(each, 1);
+  }
+  std::vector<ModelQueue> out;
+  for (auto& [model, queue] : models) {
+    queue.model = model;
+    out.push_back(std::move(queue));
+  }
+  return out;
 }
 
 Result<Reply> LedgerRules::carry_out(const Count& op) {
@@ -109,7 +142,10 @@ Result<Reply> LedgerRules::carry_out(const Count& op) {
   std::ranges::copy_if(pauses, std::back_inserter(reply.paused_models),
                        [](const std::string& model) { return !model.empty(); });
   if (op.at_length || op.queue) reply.oldest_us = oldest_ready(op.tenant);
-  if (op.at_length) reply.batches = count_batches(records_, op.tenant);
+  if (op.at_length) {
+    reply.batches = count_batches(records_, op.tenant);
+    reply.waiting = waiting_of(op.tenant);
+  }
   if (op.queue) {
     const StateCounts all = op.batch.empty() ? c : records_.counts(op.tenant, "");
     const auto queued = all[static_cast<std::size_t>(JobState::queued)];

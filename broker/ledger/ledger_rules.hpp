@@ -98,6 +98,7 @@ class LedgerRules {
   std::optional<std::int64_t> oldest_ready(const std::string& tenant);
   std::uint64_t queued_tokens(const std::string& tenant, std::uint64_t queued);
   void list_batches(const ListBatches& op, BatchesAnswer& answer);
+  std::vector<ModelQueue> waiting_of(const std::string& tenant);
   bool is_ready(const JobRecord& job);
   bool open_queues(Claim& claim);
   bool set_aside_if_paused(JobRecord& job);

@@ -38,6 +38,15 @@ inline constexpr Metric jobs_forgotten{"millrace_jobs_forgotten_total", counter,
 inline constexpr Metric oldest_age{
     "millrace_queue_oldest_age_seconds", gauge, "tenant",
     "How long the oldest job waits that an engine could take now; 0 where none waits."};
+inline constexpr Metric queue_jobs{
+    "millrace_queue_jobs", gauge, "tenant model_name",
+    "Jobs that wait and that an engine could take now, by the model that they name; * is any."};
+inline constexpr Metric queue_tokens{
+    "millrace_queue_tokens", gauge, "tenant model_name",
+    "Tokens of these jobs, of prompts and of answers at their longest; of many jobs an estimate."};
+inline constexpr Metric leased_tokens{
+    "millrace_leased_tokens", gauge, "model_name",
+    "Tokens, counted likewise, of the jobs that engines connected to this broker hold."};
 inline constexpr Metric queue_time{"millrace_queue_time_seconds", histogram, "tenant",
                                    "From a job's submission to its first hand-out."};
 inline constexpr Metric batches{"millrace_batches", gauge, "tenant state",
@@ -122,6 +131,9 @@ inline constexpr const Metric* all[] = {&jobs,
                                         &rejected,
                                         &jobs_forgotten,
                                         &oldest_age,
+                                        &queue_jobs,
+                                        &queue_tokens,
+                                        &leased_tokens,
                                         &queue_time,
                                         &batches,
                                         &tenants,

@@ -77,6 +77,10 @@ void add_held(Page& page, const TenantMeasures& held, std::int64_t now_us) {
   page.add(metric::batches, {tenant, "finished"}, held.batches.finished);
   const std::int64_t age_us = std::max<std::int64_t>(now_us - held.oldest_us.value_or(now_us), 0);
   page.add(metric::oldest_age, {tenant}, static_cast<double>(age_us) * 1e-6);
+  for (const ModelQueue& queue : held.waiting) {
+    page.add(metric::queue_jobs, {tenant, queue.model}, queue.jobs);
+    page.add(metric::queue_tokens, {tenant, queue.model}, queue.cost_tokens);
+  }
   for (const auto& [stream, cursors] : held.streams) {
     page.add(metric::stream_last, {tenant, stream.stream}, stream.high);
     page.add(metric::stream_bytes, {tenant, stream.stream}, stream.bytes);
@@ -102,6 +106,9 @@ void add_store(Page& page, const Measures& measures) {
 
 void add_core(Page& page, const Measures& measures) {
   page.add(metric::tenants, {}, std::uint64_t{measures.held.tenants});
+  for (const auto& [model, tokens] : measures.leased_tokens) {
+    page.add(metric::leased_tokens, {model}, tokens);
+  }
   page.add(metric::lease_expired, {}, measures.core.lapsed);
   page.add(metric::stale_results, {}, measures.core.stale);
   page.add(metric::engines_died, {}, measures.core.engines_died);

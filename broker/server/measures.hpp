@@ -3,6 +3,7 @@
 // counted since the start, and what the ledger holds. Thread safety: plain values.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct TenantMeasures {
   JobCounts jobs;
   std::optional<std::int64_t> oldest_us;  // as in CountReply
   BatchCounts batches;
+  std::vector<ModelQueue> waiting;  // as in CountReply
   std::vector<StreamMeasures> streams;
 };
 struct LedgerMeasures {
@@ -43,6 +45,8 @@ struct Measures {
   LedgerStatistics ledger;
   LedgerMeasures held;
   std::optional<StoreMeasures> store;  // none: the ledger is in memory
+  std::map<std::string, std::uint64_t>
+      leased_tokens;  // by model, as the broker's engines hold them
   std::size_t client_sessions = 0, engine_sessions = 0;
   std::uint64_t dropped_messages = 0;
   std::uint64_t spans_sent = 0, spans_dropped = 0;         // of traces

@@ -269,6 +269,7 @@ Measures BrokerServer::State::measures() const {
   out.tally = core->tally();
   out.ledger = ledger_client->statistics();
   out.store = measure_store(options.ledger, *env);
+  out.leased_tokens = core->leased_tokens();
   out.engine_sessions = core->engine_sessions();
   out.client_sessions = core->sessions() - out.engine_sessions;
   out.dropped_messages = sockets->dropped();

@@ -61,7 +61,7 @@ std::optional<LedgerRequest> Survey::ask_counts(const std::vector<Result<Reply>>
   std::vector<Operation> operations;
   for (const TenantInfo& tenant : tenants->tenants) {
     if (found_.listed.size() == Tally::tenants_named) break;
-    found_.listed.push_back({tenant.tenant, {}, {}, {}, {}});
+    found_.listed.push_back({tenant.tenant, {}, {}, {}, {}, {}});
     operations.emplace_back(Count{tenant.tenant, "", true});
     operations.emplace_back(ListStreams{tenant.tenant, "", measured_streams});
   }
@@ -78,6 +78,7 @@ std::optional<LedgerRequest> Survey::ask_cursors(const std::vector<Result<Reply>
       tenant.jobs = counted->counts;
       tenant.oldest_us = counted->oldest_us;
       tenant.batches = counted->batches;
+      tenant.waiting = counted->waiting;
     }
     const auto* listed = reply_as<ListStreamsReply>(replies[2 * i + 1]);
     if (listed == nullptr) continue;

@@ -27,6 +27,8 @@ def test_jobs_that_end_well(place):
     assert page.get("millrace_jobs_handed_out_total", **TENANT) == 20
     assert page.get("millrace_queue_time_seconds_count", **TENANT) == 20
     assert page.get("millrace_queue_oldest_age_seconds", **TENANT) == 0
+    assert page.get("millrace_queue_tokens", model_name="stub", **TENANT) is None
+    assert page.get("millrace_leased_tokens", **MODEL) == 0
     assert page.get("millrace_batches", state="finished", **TENANT) == 1
     assert page.get("millrace_stream_last_seq", stream="results", **TENANT) == 20
     assert page.get("millrace_cursor_lag", stream="results", consumer="reader", **TENANT) == 0
@@ -60,6 +62,23 @@ def test_jobs_in_an_engine_run_or_wait(place):
     running, waiting = (place.engine_page().get(name, **MODEL) for name in held)
     assert running in (1, 2) and running + waiting == 5
     assert place.page().get("millrace_jobs", state="leased", **TENANT) == 5
+    # Prompts of 8 bytes count as 2 tokens, and answers at their longest.
+    assert place.page().get("millrace_leased_tokens", **MODEL) == 5 * (2 + 16)
+
+
+def test_what_waits_is_told_by_model(place):
+    """By these figures engines are scaled."""
+    place.start_engine().terminate()  # the model is known now
+    wait_until(lambda: place.page().get("millrace_sessions", role="engine") == 0, "its leave")
+    place.millrace("submit", place.jobs(3, "named", model="stub", max_tokens=100), expect=0)
+    place.millrace("submit", place.jobs(2, "any", model="*", max_tokens=10), expect=0)
+    page = place.page()
+    for model, jobs, tokens in (("stub", 3, 102), ("*", 2, 12)):
+        assert page.get("millrace_queue_jobs", model_name=model, **TENANT) == jobs
+        assert page.get("millrace_queue_tokens", model_name=model, **TENANT) == jobs * tokens
+    assert page.sum("millrace_leased_tokens") == 0
+    place.millrace("pause", "--model", "stub", expect=0)
+    assert place.page().get("millrace_queue_tokens", model_name="stub", **TENANT) is None
 
 
 def test_jobs_that_end_otherwise(place):

@@ -187,6 +187,8 @@ Measures full_measures() {
   held.tenant = "a";
   held.jobs.queued = 5;
   held.oldest_us = 4'000'000;
+  held.waiting = {{"m", 5, 700}};
+  out.leased_tokens["m"] = 90;
   StreamInfo stream;
   stream.stream = "results";
   stream.high = 9;
@@ -205,6 +207,9 @@ TEST(BrokerMetrics, ShowValuesWithTheirLabels) {
            "millrace_jobs_failed_total{tenant=\"a\",reason=\"context_exceeded\"} 2\n",
            "millrace_jobs_rejected_total{tenant=\"a\",reason=\"unknown_model\"} 1\n",
            "millrace_queue_oldest_age_seconds{tenant=\"a\"} 6\n",
+           "millrace_queue_jobs{tenant=\"a\",model_name=\"m\"} 5\n",
+           "millrace_queue_tokens{tenant=\"a\",model_name=\"m\"} 700\n",
+           "millrace_leased_tokens{model_name=\"m\"} 90\n",
            "millrace_queue_time_seconds_count{tenant=\"a\"} 1\n",
            "millrace_queue_time_seconds_sum{tenant=\"a\"} 1.5\n",
            "millrace_queue_time_seconds_bucket{tenant=\"a\",le=\"1.048576\"} 0\n",

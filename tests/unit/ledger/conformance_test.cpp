@@ -113,37 +113,6 @@ TEST_P(LedgerTest, TenantsDoNotSeeEachOther) {
   EXPECT_EQ(expect<CountReply>(Count{"other", ""}).counts.leased, 1u);
 }
 
-TEST_P(LedgerTest, CountsAtLengthTheOldestReadyJobAndBatches) {
-  const auto at_length = [&] { return expect<CountReply>(Count{tenant, "", true}); };
-  EXPECT_FALSE(at_length().oldest_us.has_value());
-  const std::int64_t first_us = ledger.now_us;
-  SubmitJob late = job("late");
-  late.priority = 4;
-  submit(late);
-  ledger.now_us += 1'000;
-  SubmitJob urgent = job("urgent");
-  urgent.priority = 0;
-  urgent.batch = "b";
-  submit(urgent);
-  CountReply counted = at_length();
-  EXPECT_EQ(counted.oldest_us, first_us) << "whatever its priority";
-  EXPECT_EQ(counted.batches, (BatchCounts{1, 0, 0, 0}));
-  EXPECT_FALSE(count().oldest_us.has_value()) << "only where it is asked for";
-
-  ChangeBatch close;
-  close.batch = "b";
-  close.close = true;
-  expect<UpdateBatchReply>(UpdateBatch{tenant, close});
-  EXPECT_EQ(at_length().batches, (BatchCounts{0, 1, 0, 0}));
-  expect<PauseReply>(Pause{tenant, "b", ""});
-  EXPECT_EQ(at_length().batches, (BatchCounts{0, 0, 1, 0}));
-  expect<PauseReply>(Resume{tenant, "b", ""});
-  finish(take(1).at(0).lease);  // the urgent one, and its batch
-  EXPECT_EQ(at_length().batches, (BatchCounts{0, 0, 0, 1}));
-  EXPECT_EQ(take(1).at(0).job, "late");
-  EXPECT_FALSE(at_length().oldest_us.has_value()) << "an engine holds it";
-}
-
 TEST_P(LedgerTest, AFailedJobTellsItsReason) {
   submit(job("a"));
   const auto lease = take(1).at(0).lease;

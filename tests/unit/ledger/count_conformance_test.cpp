@@ -1,4 +1,4 @@
-// Every ledger must count what its queues cost as tested here.
+// Every ledger must count what waits, and what it costs, as tested here.
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,14 +8,14 @@
 namespace millrace::broker::test {
 namespace {
 
-class QueueCountTest : public LedgerTest {};
+class CountTest : public LedgerTest {};
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, QueueCountTest,
+INSTANTIATE_TEST_SUITE_P(Ledgers, CountTest,
                          testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
                                          Kind::sqlite_plain, Kind::sqlite_reopened),
                          kind_name);
 
-TEST_P(QueueCountTest, CountsAboutHowMuchTheQueuedJobsCost) {
+TEST_P(CountTest, CountsAboutHowMuchTheQueuedJobsCost) {
   const auto queued_tokens = [&] {
     return expect<CountReply>(Count{.tenant = tenant, .batch = {}, .queue = true}).queued_tokens;
   };
@@ -36,16 +36,77 @@ TEST_P(QueueCountTest, CountsAboutHowMuchTheQueuedJobsCost) {
   EXPECT_EQ(count().queued_tokens, 0u) << "only where it is asked for";
 }
 
-TEST_P(QueueCountTest, OfALongQueueTheFirstJobsTellWhatItCosts) {
+TEST_P(CountTest, OfALongQueueTheFirstJobsTellWhatItCosts) {
   std::vector<Operation> jobs;
-  for (std::uint64_t i = 0; i < 2 * costs_looked_at; ++i) {
+  for (std::uint64_t i = 0; i < 2 * costed_jobs; ++i) {
     SubmitJob one = job(std::to_string(i));
-    one.cost_tokens = i < costs_looked_at ? 10 : 1'000;
+    one.cost_tokens = i < costed_jobs ? 10 : 1'000;
     jobs.emplace_back(std::move(one));
   }
   (void)ledger.apply(jobs);
   const Count op{.tenant = tenant, .batch = {}, .queue = true};
-  EXPECT_EQ(expect<CountReply>(op).queued_tokens, 2 * costs_looked_at * 10);
+  EXPECT_EQ(expect<CountReply>(op).queued_tokens, 2 * costed_jobs * 10);
+}
+
+TEST_P(CountTest, TellsTheOldestReadyJobAndBatches) {
+  const auto at_length = [&] { return expect<CountReply>(Count{tenant, "", true}); };
+  EXPECT_FALSE(at_length().oldest_us.has_value());
+  const std::int64_t first_us = ledger.now_us;
+  SubmitJob late = job("late");
+  late.priority = 4;
+  submit(late);
+  ledger.now_us += 1'000;
+  SubmitJob urgent = job("urgent");
+  urgent.priority = 0;
+  urgent.batch = "b";
+  submit(urgent);
+  CountReply counted = at_length();
+  EXPECT_EQ(counted.oldest_us, first_us) << "whatever its priority";
+  EXPECT_EQ(counted.batches, (BatchCounts{1, 0, 0, 0}));
+  EXPECT_FALSE(count().oldest_us.has_value()) << "only where it is asked for";
+
+  ChangeBatch close;
+  close.batch = "b";
+  close.close = true;
+  expect<UpdateBatchReply>(UpdateBatch{tenant, close});
+  EXPECT_EQ(at_length().batches, (BatchCounts{0, 1, 0, 0}));
+  expect<PauseReply>(Pause{tenant, "b", ""});
+  EXPECT_EQ(at_length().batches, (BatchCounts{0, 0, 1, 0}));
+  expect<PauseReply>(Resume{tenant, "b", ""});
+  finish(take(1).at(0).lease);  // the urgent one, and its batch
+  EXPECT_EQ(at_length().batches, (BatchCounts{0, 0, 0, 1}));
+  EXPECT_EQ(take(1).at(0).job, "late");
+  EXPECT_FALSE(at_length().oldest_us.has_value()) << "an engine holds it";
+}
+
+TEST_P(CountTest, TellsWhatWaitsForEachModel) {
+  const auto waiting = [&] { return expect<CountReply>(Count{tenant, "", true}).waiting; };
+  EXPECT_TRUE(waiting().empty());
+  const auto add = [&](const std::string& id, const std::string& model, std::uint64_t cost) {
+    SubmitJob one = job(id);
+    one.model = model;
+    one.cost_tokens = cost;
+    submit(one);
+  };
+  add("a", "large", 700);
+  add("b", "*", 30);
+  const std::string usual = job("x").model;
+  for (std::size_t i = 0; i < costed_jobs; ++i) add("few" + std::to_string(i), usual, 5);
+  EXPECT_EQ(waiting(),
+            (std::vector<ModelQueue>{
+                {"*", 1, 30}, {"large", 1, 700}, {usual, costed_jobs, costed_jobs * 5}}));
+  // Beyond the first it is their mean that counts.
+  for (std::size_t i = 0; i < costed_jobs; ++i) add("more" + std::to_string(i), usual, 500);
+  EXPECT_EQ(waiting().at(2), (ModelQueue{usual, 2 * costed_jobs, 2 * costed_jobs * 5}));
+  EXPECT_TRUE(count().waiting.empty()) << "only where it is asked for";
+
+  expect<PauseReply>(Pause{tenant, "", "large"});
+  EXPECT_EQ(waiting().size(), 2u) << "a paused model's jobs no engine can take";
+  expect<PauseReply>(Pause{tenant, "", ""});
+  EXPECT_TRUE(waiting().empty());
+  expect<PauseReply>(Resume{tenant, "", ""});
+  take(2 * static_cast<std::uint32_t>(costed_jobs) + 1);
+  EXPECT_TRUE(waiting().empty()) << "engines hold them";
 }
 
 }  // namespace

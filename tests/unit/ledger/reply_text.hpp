@@ -97,6 +97,9 @@ struct Printer {
       out << " " << queue.model << "/" << queue.kv << "/" << queue.alone << "/" << queue.jobs << "/"
           << queue.oldest_us;
     }
+    for (const auto& queue : r.waiting) {
+      out << " " << queue.model << "/" << queue.jobs << "/" << queue.cost_tokens;
+    }
   }
   void operator()(const ListJobsReply& r) {
     for (const JobInfo& j : r.answer.jobs) {
