@@ -74,6 +74,10 @@ STANDS_FOR = {
     "chromium": run(r'"/usr/bin/chromium"'),
     "openssh-client": run(r'\["ssh-keygen", '),
     "openssh-server": run(r'which\("sshd"'),
+    "slurmctld": run(r'launch\("slurmctld"'),
+    "slurmd": run(r'launch\("slurmd"'),
+    "slurm-client": run(r'"sbatch", "--parsable"'),
+    "munge": run(r'launch\("munged"'),
     "dpkg-dev": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),
     "file": cmake(r"_PACKAGE_SHLIBDEPS ON\b"),  # CPack asks it which files are programs
     "rabbitmq-server": run(r"/usr/lib/rabbitmq/bin/rabbitmq-server"),

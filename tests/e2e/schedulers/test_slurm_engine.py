@@ -38,6 +38,8 @@ def test_the_drain_ends_before_the_time_limit(path):
     assert warned >= int(said.read_text().splitlines()[3]) + 30
     run(environment, MILLRACE_DRAIN_SECONDS="20")
     assert said.read_text().splitlines()[3] == "20"
+    run(environment, "--drain-timeout=9")
+    assert said.read_text().splitlines()[2:-1] == ["--drain-timeout=9"], "an option counts more"
 
 
 def test_what_is_missing_is_said(path):

@@ -1,4 +1,4 @@
-"""ops/ssh/engines: with a stand-in for ssh that gives each machine a home, and with a real server."""
+"""ops/ssh/engines: over a stand-in for ssh and over a real ssh."""
 import getpass
 import os
 import shutil
