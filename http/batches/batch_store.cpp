@@ -41,7 +41,7 @@ std::pair<std::int64_t, std::string> place_of(const StoredBatch& batch) {
 Result<std::unique_ptr<BatchStore>> BatchStore::open(Env& env, std::string folder) {
   std::unique_ptr<BatchStore> store(new BatchStore(env, std::move(folder)));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/batches"));
-  MILLRACE_TRY(env.make_directories(store->folder_ + "/work"));
+  MILLRACE_TRY(env.make_directories(store->folder_ + "/results"));
   MILLRACE_TRY(store->load());
   return store;
 }
@@ -67,7 +67,7 @@ Status BatchStore::load() {
 
 // What a crash has left of batches that are over.
 Status BatchStore::drop_rests() {
-  MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/work"));
+  MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/results"));
   for (const std::string& name : names) {
     const std::string id = name.substr(0, name.find('.'));
     const auto batch = batches_.find(id);
@@ -75,7 +75,7 @@ Status BatchStore::drop_rests() {
     MILLRACE_ASSIGN(const bool has_record, env_.exists(record_path(id)));
     const bool known = batch != batches_.end();
     if (known ? !openai::is_over(batch->second.object.status) : has_record) continue;
-    MILLRACE_TRY(env_.remove(folder_ + "/work/" + name));
+    MILLRACE_TRY(env_.remove(folder_ + "/results/" + name));
   }
   return {};
 }

@@ -1,9 +1,9 @@
 #pragma once
 // The batches of the Batch API, in a folder of the server. FOLDER/batches/ID.json is the record of
-// a batch, and the truth about it; the results so far are in FOLDER/work. Records are replaced as a
-// whole, so that a crash leaves the old one or the new one.
-// A batch belongs to the tenant that made it; to others it does not exist.
-// Errors: not_found, limit_exceeded, disk_full, io_error. Thread safety: any thread.
+// a batch, and the truth about it; the results so far are in FOLDER/results. Records are replaced
+// as a whole, so that a crash leaves the old one or the new one. A batch belongs to the tenant that
+// made it; to others it does not exist. Errors: not_found, limit_exceeded, disk_full, io_error.
+// Thread safety: any thread.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -53,7 +53,7 @@ class BatchStore {
 
   // Paths of a batch's results so far.
   std::string work_path(const std::string& id, const std::string& what) const {
-    return folder_ + "/work/" + id + "." + what;
+    return folder_ + "/results/" + id + "." + what;
   }
 
  private:

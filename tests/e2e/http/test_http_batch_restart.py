@@ -60,7 +60,7 @@ def test_a_kill_while_the_file_is_read_or_results_are_moved(make_place):
             done = ended(client, batch)
             assert done.status == "completed" and done.request_counts.completed == 300
             assert len(lines_of(client, done.output_file_id)) == 300
-    work = list((place.folder / "ledger" / "http" / "work").iterdir())
+    work = list((place.folder / "ledger" / "http" / "results").iterdir())
     assert not work, work
     names = [x.name for x in (place.folder / "ledger" / "http" / "files").iterdir()]
     assert len(names) == 4 * 6, names  # input and output, each with data and record
@@ -117,7 +117,7 @@ def lose_what_is_written(make_place):
         until(lambda: counts(client, batch).completed, "results")
     kill(place)
     for name in ("checkpoint", "output", "errors"):
-        path = place.folder / "ledger" / "http" / "work" / f"{batch.id}.{name}"
+        path = place.folder / "ledger" / "http" / "results" / f"{batch.id}.{name}"
         path.unlink(missing_ok=True)
     return place, batch
 

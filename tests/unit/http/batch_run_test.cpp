@@ -93,7 +93,7 @@ class BatchRunTest : public ::testing::Test {
     EXPECT_EQ(answered(id, batch->object.output_file).size(), line_count);
     EXPECT_TRUE(batch->object.error_file.empty());
     EXPECT_EQ(broker_.jobs.size(), line_count);
-    EXPECT_TRUE(env_.list("/http/work")->empty());
+    EXPECT_TRUE(env_.list("/http/results")->empty());
   }
 
   FaultEnv env_;
