@@ -1,4 +1,4 @@
-"""Tokens a second of the same jobs: `millrace run`, streams of `millrace serve`, and llama-server's.
+"""Tokens a second of the same jobs: `millrace run`, streams of `millrace serve`, and llama-server.
 
 All sides compute greedy answers of the same length to the same prompts, with as many at once, and
 each has the computer for itself. The time of a side is that of the engine's work alone: from the

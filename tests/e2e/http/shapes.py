@@ -48,7 +48,7 @@ def explained(peer):
     section = re.search(rf"^## {peer}\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
     both = {"ours": set(), "theirs": set()}
     for row in re.findall(r"^\| (ours|theirs) \| (.*?) \|", section, re.M):
-        both[row[0]] |= set(re.findall(r"`([^`]+)`", row[1]))
+        both[row[0]] |= {key.strip("` ") for key in row[1].split(",")}
     return both
 
 
