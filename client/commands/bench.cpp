@@ -15,6 +15,7 @@
 #include "client/commands/run_console.hpp"
 #include "client/run/backend.hpp"
 #include "client/run/temporary_place.hpp"
+#include "schemas/base/command_help.hpp"
 #include "schemas/base/json_writer.hpp"
 
 namespace millrace::client {
@@ -199,7 +200,7 @@ int run(const CLI::App& command, const Flags& flags, bool json) {
 }
 
 void add_shape_flags(CLI::App& command, LoadShape& shape) {
-  const auto number = [&command](const char* name, auto& value, const char* about) {
+  const auto number = [&command](const char* name, auto& value, const std::string& about) {
     return command.add_option(name, value, about)->type_name("N")->capture_default_str();
   };
   number("-n,--jobs", shape.jobs, "jobs that are measured")->check(CLI::Range(1u, 100'000'000u));
@@ -210,18 +211,21 @@ void add_shape_flags(CLI::App& command, LoadShape& shape) {
   number("--shared-tokens", shape.shared_tokens, "with which all prompts begin, of their tokens");
   number("--concurrency", shape.concurrency, "jobs under way at most; 0: all at once");
   number("--warmup", shape.warmup, "jobs that come first and are not measured");
-  number("--seed", shape.seed, "of the random tokens, lengths and times");
-  number("--vocabulary", shape.vocabulary, "ids of prompts are random and below this")
+  number("--seed", shape.seed, at_length("of the random tokens, lengths and times"));
+  number("--vocabulary", shape.vocabulary, at_length("ids of prompts are random and below this"))
       ->check(CLI::Range(16u, 1'000'000u));
   command.add_option("--rate", shape.rate, "jobs a second, at random times; 0: without pauses")
       ->type_name("R")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  command.add_option("--variation", shape.variation, "lengths vary by this share up and down")
+  command
+      .add_option("--variation", shape.variation,
+                  at_length("lengths vary by this share up and down"))
       ->type_name("V")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command.add_option("--served-model", shape.model, "the model that the jobs name; *: any")
+  command
+      .add_option("--served-model", shape.model, at_length("the model that the jobs name; *: any"))
       ->type_name("NAME")
       ->capture_default_str();
 }
@@ -240,8 +244,13 @@ void add_bench_command(CLI::App& app, Invocation& invocation) {
       "  millrace bench -n 1000 --rate 20 --shared-tokens 100   # by the broker of this machine");
   auto flags = std::make_shared<Flags>();
   add_shape_flags(*command, flags->shape);
-  command->add_flag("--keep", flags->keep, "leave the results in their stream at the broker");
+  command->add_flag("--keep", flags->keep,
+                    at_length("leave the results in their stream at the broker"));
   add_engine_flags(*command, flags->engine, false);
+  for (const char* name :
+       {"--kv-protect", "--kv-center", "--model-name", "--prefix-disk", "--step-limit"}) {
+    command->remove_option(command->get_option(name));
+  }
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags, command] {
     invocation.action = [&invocation, flags, command] {

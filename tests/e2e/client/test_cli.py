@@ -31,7 +31,7 @@ def test_usage_errors_are_exit_code_2():
     (("run", "--modle=m"), "did you mean --model? see millrace run --help"),
     (("run", "--modle", "m", "--log-levle", "info"), "did you mean --model?"),
     (("errors", "kv_exceded"), "did you mean kv_exceeded?"),
-    (("staus",), "did you mean stats or status?"), (("streams", "kepe"), "did you mean keep?"),
+    (("staus",), "did you mean status or stats?"), (("streams", "kepe"), "did you mean keep?"),
     (("---",), "there is no option ---"), (("streams", "keep", "d", "--log-jsno"), "--log-json?"),
     (("run", "--model", "m", "-i", "i", "-o", "o", "stray"), "stray is one argument too many"),
     (("run", "--model", "m", "--model", "n"), "--model is given more than once"),
