@@ -233,8 +233,11 @@ Routes BrokerFace::routes() {
   routes.add("GET", "/health", [](const Exchanged& exchange) {
     exchange->respond({.body = "{\"status\":\"ok\"}", .headers = {}});
   });
-  routes.add("GET", "/version", [](const Exchanged& exchange) {
-    exchange->respond({.body = "{\"version\":\"" MILLRACE_VERSION "\"}", .headers = {}});
+  routes.add("GET", "/version", [files = batches_ != nullptr](const Exchanged& exchange) {
+    std::string body;
+    JsonWriter json(body);
+    json.begin_object().field("version", MILLRACE_VERSION).field("files", files).end_object();
+    exchange->respond({.body = std::move(body), .headers = {}});
   });
   add_page_routes(routes);
   add_live_routes(routes);

@@ -49,7 +49,9 @@ void Live::begin_round(Use done) {
   failed_ = {};
   fetched_ = false;
   open_ = 2;
-  desk_.ask_for<StatusAnswer>(StatusRequest{}, [this](Result<StatusAnswer> answer) {
+  StatusRequest status;
+  status.queues = true;
+  desk_.ask_for<StatusAnswer>(std::move(status), [this](Result<StatusAnswer> answer) {
     if (!answer) return end_part(fail(std::move(answer).error()));
     view_.take_status(*std::move(answer));
     end_part({});

@@ -212,7 +212,16 @@ void LiveView::write_body(std::int64_t unix_us) {
   json.end_array().key("counts").begin_object();
   write_fields(json, status_.counts);
   json.end_object();
-  json.field("engines_known", std::uint64_t{status_.engines.size()}).key("engines").begin_array();
+  json.key("queues").begin_array();
+  for (const TenantQueue& queue : status_.queues) {
+    json.begin_object();
+    write_fields(json, queue);
+    json.end_object();
+  }
+  json.end_array()
+      .field("engines_known", std::uint64_t{status_.engines.size()})
+      .key("engines")
+      .begin_array();
   for (std::size_t i = 0; i < std::min(status_.engines.size(), engines_shown); ++i) {
     json.begin_object();
     write_fields(json, status_.engines[i]);

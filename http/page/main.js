@@ -11,6 +11,7 @@ import { makePrompt } from './prompt.js';
 import { showSummary } from './summary.js';
 import { makeTheme } from './theme.js';
 import { makeTokenPanel } from './token.js';
+import { makeUpload } from './upload.js';
 
 function connection(state, text) {
   setAttribute(find('connection'), 'data-state', state);
@@ -22,7 +23,8 @@ makeTheme();
 const tokenPanel = makeTokenPanel();
 const openJob = makeJobDialog();
 const showCharts = makeCharts();
-const parts = [showEngines, showBatches, makeFailed(openJob), makeNewest(openJob), makePrompt()];
+const parts = [showEngines, showBatches, makeFailed(openJob), makeNewest(openJob), makePrompt(),
+  makeUpload()];
 
 follow({
   view(view) {

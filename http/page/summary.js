@@ -42,6 +42,12 @@ function notice(view) {
   return parts.join('. ');
 }
 
+// What the figure of a state has below it.
+function detail(view, state) {
+  const ages = (view.queues ?? []).map((queue) => queue.oldest_ms).filter(Number.isFinite);
+  return state === 'queued' && ages.length > 0 ? `oldest ${roughly(Math.max(...ages))}` : '';
+}
+
 export function showSummary(view, samples) {
   const { counts } = view;
   const speed = speedOf(samples);
@@ -51,9 +57,11 @@ export function showSummary(view, samples) {
   find('notice').hidden = notice(view) === '';
   setText(find('version'), view.version);
   keep(find('figures'), states, ([state]) => state,
-    ([, name]) => element('div', {}, element('dt', {}, name), element('dd', {})),
+    ([, name]) => element('div', {}, element('dt', {}, name), element('dd', {}),
+      element('dd', { class: 'detail' })),
     (row, [state]) => {
-      setText(row.lastElementChild, count(counts[state]));
+      setText(row.children[1], count(counts[state]));
+      setText(row.children[2], detail(view, state));
       row.classList.toggle('bad', state === 'failed' && counts.failed > 0);
     });
 }

@@ -10,7 +10,7 @@ PHONE = {"viewport": {"width": 375, "height": 740}, "has_touch": True}
 
 
 def figure(page, name):
-    return page.locator("#figures > div", has=page.locator("dt", has_text=name)).locator("dd")
+    return page.locator("#figures > div", has=page.locator("dt", has_text=name)).locator("dd").first
 
 
 def test_figures_batches_engines_and_charts(place, visit):

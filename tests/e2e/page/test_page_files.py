@@ -45,6 +45,7 @@ def test_the_feed_has_what_the_broker_says(place):
     status = place.run_jobs(jobs(12, "one", "first"))
     live = until(lambda: (x := place.get("/live")[1])["counts"]["completed"] == 11 and x, "counts")
     assert live["counts"] == status["counts"]
+    assert [x["tenant"] for x in live["queues"]] == ["default"]
     assert live["counts"]["failed"] == 1 and live["engines_known"] == 1
     assert live["engines"][0]["model"] == status["engines"][0]["model"]
     [batch] = live["batches"]

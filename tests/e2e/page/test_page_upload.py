@@ -1,0 +1,53 @@
+"""A file that is dropped on the page runs as a batch, and its results come back."""
+import json
+
+from playwright.sync_api import expect
+
+
+def chat_lines(number):
+    return "".join(json.dumps(
+        {"custom_id": f"line {i}", "method": "POST", "url": "/v1/chat/completions",
+         "body": {"model": "stub", "messages": [{"role": "user", "content": f"Say {i}"}]}}) + "\n"
+        for i in range(number))
+
+
+def drop(page, name, text):
+    data = page.evaluate_handle("""([name, text]) => {
+      const data = new DataTransfer();
+      data.items.add(new File([text], name));
+      return data;
+    }""", [name, text])
+    page.dispatch_event("#drop", "dragover", {"dataTransfer": data})
+    expect(page.locator("#drop")).to_have_class("drop over")
+    page.dispatch_event("#drop", "drop", {"dataTransfer": data})
+    expect(page.locator("#drop")).to_have_class("drop")
+
+
+def test_a_dropped_file_runs_and_a_bad_one_says_where(place, visit):
+    place.start_engine("--text", "an answer")
+    page = visit(place)
+    expect(page.get_by_role("heading", name="Run a file")).to_be_visible()
+    drop(page, "good.jsonl", chat_lines(30))
+    good = page.locator("#runs li", has_text="good.jsonl")
+    expect(good).to_contain_text("completed, 30 of 30 lines")
+    with page.expect_download() as told:
+        good.get_by_role("button", name="Results").click()
+    with open(told.value.path(), encoding="utf-8") as file:
+        results = [json.loads(line) for line in file]
+    assert {x["custom_id"] for x in results} == {f"line {i}" for i in range(30)}
+    assert results[0]["response"]["body"]["choices"][0]["message"]["content"] == "an answer"
+    expect(page.locator("#batch-rows")).to_contain_text("30 of 30")
+
+    page.get_by_label("Drop a file").set_input_files(
+        {"name": "bad.jsonl", "mimeType": "application/jsonl",
+         "buffer": (chat_lines(1) + "nonsense\n").encode()})
+    expect(page.locator("#runs li", has_text="bad.jsonl")).to_contain_text("line 2: not valid JSON")
+    page.reload()
+    expect(page.locator("#runs li")).to_have_count(2)
+
+
+def test_without_a_place_for_files_there_is_no_section(make_place, visit):
+    place = make_place("--ledger", "memory:")
+    page = visit(place)
+    expect(page.locator("#connection")).to_have_text("Live")
+    expect(page.get_by_role("heading", name="Run a file")).to_be_hidden()
