@@ -5,6 +5,7 @@
 
 #include "http/desk.hpp"
 #include "http/live_job.hpp"
+#include "schemas/names.hpp"
 
 namespace millrace::http {
 namespace {
