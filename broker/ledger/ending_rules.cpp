@@ -42,6 +42,7 @@ Result<Reply> LedgerRules::carry_out(const ExpireJobs& op) {
   ExpireReply reply;
   reply.more = due.size() > op.max_jobs;
   if (reply.more) due.resize(op.max_jobs);
+  records_.expect_jobs(op.tenant, due);
   for (const std::string& id : due) {
     auto job = records_.find_job(op.tenant, id);
     if (!job) break;
@@ -83,6 +84,7 @@ Result<Reply> LedgerRules::carry_out(const CancelJobs& op) {
     reply.more = chosen.size() > op.max_jobs;
     if (reply.more) chosen.resize(op.max_jobs);
   }
+  records_.expect_jobs(op.tenant, chosen);
   for (const std::string& id : chosen) {
     if (auto job = records_.find_job(op.tenant, id)) {
       cancel(*job, reply);
@@ -115,6 +117,7 @@ Result<Reply> LedgerRules::carry_out(const RetryJobs& op) {
     reply.more = chosen.size() > op.max_jobs;
     if (reply.more) chosen.resize(op.max_jobs);
   }
+  records_.expect_jobs(op.tenant, chosen);
   for (const std::string& id : chosen) {
     auto job = records_.find_job(op.tenant, id);
     if (!job) {

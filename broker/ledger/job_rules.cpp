@@ -82,6 +82,9 @@ std::vector<JobRecord> LedgerRules::batch_page(const ListJobs& op, std::uint64_t
   }
   std::ranges::sort(found, {}, &BatchJob::sequence);
   if (found.size() > most) found.resize(most);
+  std::vector<std::string> ids;
+  for (const BatchJob& one : found) ids.push_back(one.job);
+  records_.expect_jobs(op.tenant, ids);
   std::vector<JobRecord> out;
   for (const BatchJob& one : found) {
     auto job = records_.find_job(op.tenant, one.job);
@@ -97,6 +100,7 @@ std::vector<JobRecord> LedgerRules::leased_page(const ListJobs& op, std::uint64_
   for (LeaseRecord& lease : records_.all_leases()) {
     if (lease.tenant == op.tenant && lease.job > op.wanted.after) ids.insert(std::move(lease.job));
   }
+  records_.expect_jobs(op.tenant, std::vector(ids.begin(), ids.end()));
   std::vector<JobRecord> out;
   for (const std::string& id : ids) {
     auto job = records_.find_job(op.tenant, id);
@@ -167,6 +171,7 @@ Result<Reply> LedgerRules::carry_out(const DropJobs& op) {
     reply.more = chosen.size() > op.max_jobs;
     if (reply.more) chosen.resize(op.max_jobs);
   }
+  records_.expect_jobs(op.tenant, chosen);
   for (const std::string& id : chosen) {
     const auto job = records_.find_job(op.tenant, id);
     if (!job) {
@@ -193,6 +198,7 @@ Result<Reply> LedgerRules::carry_out(const StartJobs& op) {
   StartReply reply;
   reply.more = ids.size() > op.max_jobs;
   if (reply.more) ids.resize(op.max_jobs);
+  records_.expect_jobs(op.tenant, ids);
   for (const std::string& id : ids) {
     auto job = records_.find_job(op.tenant, id);
     if (!job) break;

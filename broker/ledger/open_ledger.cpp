@@ -6,14 +6,17 @@
 #include <utility>
 
 #include "broker/ledger/memory_ledger.hpp"
+#include "broker/ledger/postgres_ledger.hpp"
 #include "broker/ledger/sqlite_ledger.hpp"
+#include "broker/ledger/stored_ledger.hpp"
 
 namespace millrace::broker {
 namespace {
 
-constexpr std::size_t memory_handles = 2;
+constexpr std::size_t memory_handles = 2, postgres_handles = 2;
 constexpr std::string_view sqlite_scheme = "sqlite:", memory_scheme = "memory:";
-constexpr const char* places = "name a folder, sqlite:///FOLDER, or memory:";
+constexpr const char* places =
+    "name a folder, sqlite:///FOLDER, postgresql://USER@HOST/DATABASE, or memory:";
 
 // The scheme of a URL with its colon. Empty: the text is a plain folder.
 std::string_view scheme_of(std::string_view text) {
@@ -43,7 +46,7 @@ Result<LedgerPlace> sqlite_place(const std::string& text) {
     return bad_place(text, "an sqlite URL has no parameters and no escapes",
                      "name a folder with ?, # or % without sqlite://");
   }
-  return LedgerPlace{LedgerPlace::Kind::sqlite, rest.substr(2)};
+  return LedgerPlace{LedgerPlace::Kind::sqlite, rest.substr(2), {}};
 }
 
 // SQLite would create the database with the mode that the umask allows, and gives its log the mode
@@ -90,15 +93,15 @@ Result<std::unique_ptr<Ledger>> open_in_folder(const std::string& folder,
 Result<LedgerPlace> parse_ledger_place(const std::string& text) {
   if (text.empty()) return fail(Code::usage, "the ledger has no place", places);
   const std::string_view scheme = scheme_of(text);
-  if (scheme.empty()) return LedgerPlace{LedgerPlace::Kind::sqlite, text};
+  if (scheme.empty()) return LedgerPlace{LedgerPlace::Kind::sqlite, text, {}};
   if (scheme == sqlite_scheme) return sqlite_place(text);
   if (scheme == memory_scheme) {
-    if (text == memory_scheme) return LedgerPlace{LedgerPlace::Kind::memory, {}};
+    if (text == memory_scheme) return LedgerPlace{LedgerPlace::Kind::memory, {}, {}};
     return bad_place(
         text, "nothing follows memory:", "write memory: alone, or ./ before a folder of this name");
   }
   if (scheme == "postgresql:" || scheme == "postgres:") {
-    return bad_place(text, "this version does not keep a ledger in PostgreSQL", places);
+    return LedgerPlace{LedgerPlace::Kind::postgres, {}, text};
   }
   return bad_place(text, "the scheme '" + std::string(scheme) + "' is not known", places);
 }
@@ -106,6 +109,13 @@ Result<LedgerPlace> parse_ledger_place(const std::string& text) {
 Result<std::vector<std::unique_ptr<Ledger>>> open_ledger(const LedgerPlace& place,
                                                          OpenLedgerOptions options) {
   std::vector<std::unique_ptr<Ledger>> handles;
+  if (place.kind == LedgerPlace::Kind::postgres) {
+    for (std::size_t i = 0; i < postgres_handles; ++i) {
+      MILLRACE_ASSIGN(auto store, open_postgres_store(place.url));
+      handles.push_back(make_stored_ledger(std::move(store), {options.publish}));
+    }
+    return handles;
+  }
   if (place.kind == LedgerPlace::Kind::sqlite) {
     MILLRACE_ASSIGN(auto ledger, open_in_folder(place.folder, std::move(options)));
     handles.push_back(std::move(ledger));

@@ -2,6 +2,7 @@
 // Opens a ledger by its place: a folder, or a URL.
 //
 //   FOLDER, sqlite:///FOLDER   an SQLite file in the folder, which is created where it is missing
+//   postgresql://...           a database, as libpq reads the URL: postgresql://USER@HOST/DATABASE
 //   memory:                    in memory: acknowledged jobs are lost when the process ends
 //
 // Errors: usage (a place that is none of these, with a hint), and those of the store. Thread
@@ -19,9 +20,10 @@ namespace millrace::broker {
 inline constexpr const char* ledger_file = "ledger.sqlite";  // in its folder
 
 struct LedgerPlace {
-  enum class Kind : std::uint8_t { sqlite, memory };
+  enum class Kind : std::uint8_t { sqlite, memory, postgres };
   Kind kind = Kind::sqlite;
   std::string folder;  // of an SQLite ledger
+  std::string url{};   // of a database; it may hold a password
 };
 
 Result<LedgerPlace> parse_ledger_place(const std::string& text);

@@ -63,6 +63,7 @@ bool LedgerRules::bring_back(const std::string& tenant, const std::string& batch
   auto ids = records_.set_aside(tenant, batch, std::uint64_t{max_jobs} + 1);
   const bool more = ids.size() > max_jobs;
   if (more) ids.resize(max_jobs);
+  records_.expect_jobs(tenant, ids);
   for (const std::string& id : ids) {
     auto job = records_.find_job(tenant, id);
     if (!job) break;

@@ -291,6 +291,8 @@ class Records {
                                                const std::string& stream) = 0;  // by name
 
   // ---- operations on sets
+  // These jobs will be asked for, one by one: a store may read them together.
+  virtual void expect_jobs(const std::string&, std::span<const std::string>) {}
   // Stores those jobs whose ids are not known yet, in order, and marks them as stored.
   virtual void store_new(std::span<NewJob> jobs);
   // The leases with their jobs, in order; none where there is no such lease.

@@ -2,6 +2,7 @@
 // as cursors allow.
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "broker/ledger/ledger_rules.hpp"
 
@@ -53,16 +54,20 @@ class Trimming {
 std::uint32_t LedgerRules::forget_jobs(const Retain& op, RetainReply& reply) {
   if (op.policy.job_age_us == 0) return 0;
   const std::uint32_t most = std::max(op.max_rows / 2, 1u);
+  const std::int64_t until_us = transitions_.now_us() - op.policy.job_age_us;
+  const auto names = records_.ended_jobs(until_us, most);
+  std::map<std::string, std::vector<std::string>> ids;
+  for (const JobName& name : names) ids[name.tenant].push_back(name.job);
+  for (const auto& [tenant, jobs] : ids) records_.expect_jobs(tenant, jobs);
   std::vector<JobRecord> ended;
-  for (const JobName& name :
-       records_.ended_jobs(transitions_.now_us() - op.policy.job_age_us, most)) {
+  for (const JobName& name : names) {
     auto job = records_.find_job(name.tenant, name.job);
-    if (!job) break;
-    ended.push_back(*std::move(job));
+    // Another broker may have retried or forgotten it since it was found.
+    if (job && job->ended_us && *job->ended_us <= until_us) ended.push_back(*std::move(job));
   }
   forget(ended);
   reply.jobs = ended.size();
-  reply.more = reply.jobs == most;
+  reply.more = names.size() == most;
   return static_cast<std::uint32_t>(reply.jobs);
 }
 

@@ -8,6 +8,7 @@
 // serialization failure. disk_full: the transaction may be tried again with less in it. All others
 // end the ledger. Thread safety: one thread at a time for each handle.
 #include <cstdint>
+#include <span>
 
 #include "broker/ledger/records.hpp"
 
@@ -20,6 +21,9 @@ class LedgerStore {
   // The records are usable between `begin` and the end of the transaction only.
   virtual Records& records() = 0;
 
+  // The next transaction will carry these out: a store may take locks and read ahead for all of
+  // them. They outlive the transaction.
+  virtual void expect(std::span<const Operation>) {}
   // `writes` false: the transaction only reads.
   virtual Status begin(bool writes) = 0;
   // Makes the changes durable. The records must not have failed.
@@ -39,8 +43,9 @@ class LedgerStore {
   // Carries out one step of a backup, between transactions; short. The errors do not end the
   // ledger.
   virtual Result<BackUpReply> back_up(const BackUp&) {
-    return fail(Code::usage, "this ledger is not in a file, so it makes no backups",
-                "keep the ledger in a folder: --ledger DIR");
+    return fail(
+        Code::usage, "this ledger is not in a file, so it makes no backups",
+        "keep the ledger in a folder: --ledger DIR, or back the database up with its tools");
   }
   // Does housekeeping between transactions; short, may be skipped.
   virtual Status idle() { return {}; }

@@ -95,6 +95,7 @@ Result<StoredLedger::Replies> StoredLedger::attempt(std::span<const Operation> o
                                                     std::int64_t now_us, const Refusals& refusals) {
   const bool writes =
       !refusals.writes && !std::all_of(operations.begin(), operations.end(), only_reads);
+  store_->expect(operations);
   MILLRACE_TRY(store_->begin(writes));
   Replies replies = rules_.carry_out(operations, now_us, refusals);
   Status done = store_->records().status();

@@ -81,7 +81,8 @@ void LedgerRules::close_incident(std::uint64_t incident, GiveBackReply& reply) {
   if (incident == 0) return;
   for (const JobName& name : records_.jobs_of_incident(incident)) {
     auto job = records_.find_job(name.tenant, name.job);
-    if (!job) break;
+    // Of another tenant it may have changed since it was found, by another broker.
+    if (!job || !job->suspicion || job->suspicion->incident != incident) continue;
     transitions_.clear_suspicion(*job);
     if (job->state == JobState::queued) note_tenant(name.tenant, reply);
   }

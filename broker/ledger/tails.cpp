@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::uint64_t long_times = 2;
 
+template <class Job>
+std::vector<std::string> ids_of(const std::vector<Job>& jobs) {
+  std::vector<std::string> out;
+  for (const Job& one : jobs) out.push_back(one.job);
+  return out;
+}
+
 }  // namespace
 
 // Whether the claim could hand out this queued job.
@@ -25,8 +32,10 @@ bool Tails::may_take(const JobRecord& job, const Claim& claim) {
 std::vector<JobRecord> Tails::ready_of_tenant(const Claim& claim) {
   std::vector<JobRecord> out;
   for (const QueueName& queue : queues_of(claim)) {
-    for (const QueuedJob& queued :
-         records_.queued_jobs({tenant_, 0, *queue.model, *queue.kv}, {}, claim.tail_jobs)) {
+    const auto head =
+        records_.queued_jobs({tenant_, 0, *queue.model, *queue.kv}, {}, claim.tail_jobs);
+    records_.expect_jobs(tenant_, ids_of(head));
+    for (const QueuedJob& queued : head) {
       if (auto job = records_.find_job(tenant_, queued.job)) out.push_back(*std::move(job));
     }
   }
@@ -40,6 +49,7 @@ std::vector<JobRecord> Tails::ready_of_batch(Pool& pool, const JobRecord& place,
   std::vector<JobRecord> out;
   const auto all = records_.jobs_of_batch(
       {tenant_, place.batch, JobState::queued, 0, looked_through * claim.tail_jobs});
+  records_.expect_jobs(tenant_, ids_of(all));
   for (const BatchJob& queued : all) {
     if (out.size() == claim.tail_jobs) break;
     auto job = records_.find_job(tenant_, queued.job);

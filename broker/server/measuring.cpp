@@ -52,7 +52,7 @@ void Measuring::refuse(const Error& error) {
 }
 
 std::optional<StoreMeasures> measure_store(const LedgerPlace& place, Env& env) {
-  if (place.kind == LedgerPlace::Kind::memory) return {};
+  if (place.kind != LedgerPlace::Kind::sqlite) return {};
   const auto bytes = [&](const char* suffix) -> std::uint64_t {
     std::error_code absent;
     const auto size = std::filesystem::file_size(place.folder + "/" + ledger_file + suffix, absent);

@@ -104,8 +104,10 @@ std::vector<Setting> settings_of(Settings& s) {
   std::vector<Setting> all = {
       {"ledger", "place", "--ledger", "PLACE", text, later, &s.ledger, 0, 0,
        "folder of the ledger, created if it is missing",
-       "It may be written as a URL: sqlite:///FOLDER. With memory: the ledger is in memory, for "
-       "trials: acknowledged jobs are lost when the broker ends."},
+       "It may be written as a URL: sqlite:///FOLDER. postgresql://USER@HOST/DATABASE keeps the "
+       "ledger in a database, as libpq reads the URL; put the password into ~/.pgpass. With "
+       "memory: the ledger is in memory, for trials: acknowledged jobs are lost when the broker "
+       "ends."},
       {"ledger", "backups", "", "DIR", text, later, &s.backups, 0, 0,
        "folder of the backups [backups in the ledger's folder]", ""},
       {"listen", "clients", "--listen", "ADDR", text, later, &s.clients, 0, 0,

@@ -144,6 +144,10 @@ void examine_ledger(const broker::Settings& settings, Findings& findings) {
     return findings.tell(Verdict::warning, "ledger", "in memory: nothing outlives the broker",
                          "name a folder, except for trials");
   }
+  if (place->kind == broker::LedgerPlace::Kind::postgres) {
+    return findings.tell(Verdict::good, "ledger",
+                         "in PostgreSQL; the broker checks the server's settings when it starts");
+  }
   const auto env = posix_env();
   const std::string& folder = place->folder;
   struct stat info {};

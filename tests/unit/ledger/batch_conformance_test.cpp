@@ -26,10 +26,7 @@ class BatchTest : public LedgerTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, BatchTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, BatchTest, every_kind(), kind_name);
 
 TEST_P(BatchTest, ABatchBeginsWithItsFirstJob) {
   refuse(ListBatches{tenant, {"b", ""}}, Code::not_found, "b");

@@ -6,10 +6,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, LedgerTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, LedgerTest, every_kind(), kind_name);
 
 TEST_P(LedgerTest, SubmittingTwiceStoresOnceAndAnswersTheStoredState) {
   EXPECT_FALSE(submit(job("a")).known);

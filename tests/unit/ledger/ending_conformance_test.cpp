@@ -9,10 +9,7 @@ using Strings = std::vector<std::string>;
 
 class EndingTest : public LedgerTest {};
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, EndingTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, EndingTest, every_kind(), kind_name);
 
 TEST_P(EndingTest, CancellingTellsQueuedLeasedEndedAndUnknownApart) {
   for (const char* id : {"a", "b", "c"}) submit(job(id));

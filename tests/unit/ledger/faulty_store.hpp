@@ -65,6 +65,7 @@ class FaultyStore final : public LedgerStore {
 
   Records& records() override { return records_; }
 
+  void expect(std::span<const Operation> operations) override { to_->expect(operations); }
   Status begin(bool writes) override {
     fault_ = std::exchange(plan_->next, Fault::none);
     if (fault_ != Fault::none) ++plan_->provoked;

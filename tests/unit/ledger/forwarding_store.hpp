@@ -19,6 +19,9 @@ class ForwardingRecords : public Records {
   void note_corruption(const std::string& what) override { to_.note_corruption(what); }
   const std::string& epoch() const override { return to_.epoch(); }
 
+  void expect_jobs(const std::string& tenant, std::span<const std::string> jobs) override {
+    if (step()) to_.expect_jobs(tenant, jobs);
+  }
   std::optional<JobRecord> find_job(const std::string& tenant, const std::string& job) override {
     return step() ? to_.find_job(tenant, job) : std::nullopt;
   }
@@ -222,6 +225,7 @@ class PlainStore final : public LedgerStore {
       : to_(std::move(to)), records_(to_->records()) {}
 
   Records& records() override { return records_; }
+  void expect(std::span<const Operation> operations) override { to_->expect(operations); }
   Status begin(bool writes) override { return to_->begin(writes); }
   Status commit() override { return to_->commit(); }
   Status roll_back() override { return to_->roll_back(); }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -12,10 +13,12 @@
 
 #include "broker/ledger/ledger.hpp"
 #include "broker/ledger/memory_ledger.hpp"
+#include "broker/ledger/postgres_ledger.hpp"
 #include "broker/ledger/sqlite_testing.hpp"
 #include "broker/ledger/stored_ledger.hpp"
 #include "schemas/base/random_id.hpp"
 #include "tests/unit/ledger/faulty_store.hpp"
+#include "tests/unit/ledger/postgres_schemas.hpp"
 
 namespace millrace::broker::test {
 
@@ -50,7 +53,17 @@ class TemporaryFolder {
 };
 
 // sqlite_plain: the plain forms of the operations on sets, on the SQLite store.
-enum class Kind { memory, memory_two_handles, sqlite, sqlite_plain, sqlite_reopened };
+// postgres_two_handles: two connections in turn, as of two brokers.
+enum class Kind {
+  memory,
+  memory_two_handles,
+  sqlite,
+  sqlite_plain,
+  sqlite_reopened,
+  postgres,
+  postgres_plain,
+  postgres_two_handles
+};
 inline std::string name_of(Kind kind) {
   switch (kind) {
     case Kind::memory:
@@ -63,8 +76,19 @@ inline std::string name_of(Kind kind) {
       return "SqlitePlain";
     case Kind::sqlite_reopened:
       return "SqliteReopened";
+    case Kind::postgres:
+      return "Postgres";
+    case Kind::postgres_plain:
+      return "PostgresPlain";
+    case Kind::postgres_two_handles:
+      return "PostgresTwoHandles";
   }
   return "";
+}
+
+inline auto every_kind() {
+  return testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite, Kind::sqlite_plain,
+                         Kind::sqlite_reopened, Kind::postgres, Kind::postgres_two_handles);
 }
 
 inline std::string kind_name(const testing::TestParamInfo<Kind>& of) {
@@ -90,6 +114,10 @@ class AnyLedger {
       auto store = make_memory_store({publish, ""});
       handles_.push_back(on(make_memory_handle(store)));
       if (kind == Kind::memory_two_handles) handles_.push_back(on(make_memory_handle(store)));
+    } else if (is_postgres()) {
+      schema_.emplace();
+      open_postgres();
+      if (kind == Kind::postgres_two_handles) open_postgres();
     } else {
       handles_.resize(1);
       open();
@@ -106,6 +134,12 @@ class AnyLedger {
     auto opened = open_sqlite_store(folder_.file("ledger"), std::move(options), settings);
     ASSERT_TRUE(opened) << opened.error().text();
     handles_[0] = on(*std::move(opened));
+  }
+
+  void open_postgres() {
+    auto opened = open_postgres_store(millrace::test::postgres_url(), {schema_->name(), nullptr});
+    ASSERT_TRUE(opened) << opened.error().text();
+    handles_.push_back(on(*std::move(opened)));
   }
 
   std::vector<Result<Reply>> apply(const std::vector<Operation>& operations) {
@@ -134,9 +168,14 @@ class AnyLedger {
 
  private:
   std::unique_ptr<Ledger> on(std::unique_ptr<LedgerStore> store) {
-    if (kind_ == Kind::sqlite_plain) store = std::make_unique<PlainStore>(std::move(store));
+    if (kind_ == Kind::sqlite_plain || kind_ == Kind::postgres_plain)
+      store = std::make_unique<PlainStore>(std::move(store));
     if (limits_.fault_seed != 0) store = std::make_unique<FaultyStore>(std::move(store), plan_);
     return make_stored_ledger(std::move(store), {publish});
+  }
+  bool is_postgres() const {
+    return kind_ == Kind::postgres || kind_ == Kind::postgres_plain ||
+           kind_ == Kind::postgres_two_handles;
   }
   void draw() {
     if (limits_.fault_seed != 0) plan_->draw(random_, 1, 2);
@@ -145,6 +184,7 @@ class AnyLedger {
   Kind kind_;
   Limits limits_;
   TemporaryFolder folder_;
+  std::optional<PostgresSchema> schema_;
   std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Ledger>> handles_;

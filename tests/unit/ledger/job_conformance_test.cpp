@@ -39,10 +39,7 @@ class StoredJobTest : public LedgerTest {
   StartReply start() { return expect<StartReply>(StartJobs{tenant}); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, StoredJobTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, StoredJobTest, every_kind(), kind_name);
 
 // ---- listing
 

@@ -146,6 +146,12 @@ TEST(LedgerModel, ReplacedOperationsAnswerLikeTheirPlainForms) {
   run_seeds(201, 225, Kind::sqlite_plain, Kind::sqlite, 150);
 }
 
+TEST(LedgerModel, PostgresAnswersLikeMemory) {
+  run_seeds(501, 506, Kind::memory, Kind::postgres, 100);
+  run_seeds(507, 508, Kind::memory, Kind::postgres_plain, 60);
+  run_seeds(509, 509, Kind::memory, Kind::postgres, 60, Commits::one_by_one);
+}
+
 TEST(LedgerModel, AStoreThatIsOftenUnavailableGivesTheSameAnswers) {
   for (std::uint64_t seed = 401; seed <= 420 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -29,11 +29,18 @@ TEST(LedgerPlace, MemoryIsAskedForByName) {
   EXPECT_EQ(place->kind, LedgerPlace::Kind::memory);
 }
 
+TEST(LedgerPlace, ADatabaseIsNamedByItsUrl) {
+  for (const std::string url : {"postgresql://host/jobs", "postgres://me:secret@a,b/jobs?x=y"}) {
+    const auto place = parse_ledger_place(url);
+    ASSERT_TRUE(place) << place.error().text();
+    EXPECT_EQ(place->kind, LedgerPlace::Kind::postgres);
+    EXPECT_EQ(place->url, url);
+  }
+}
+
 TEST(LedgerPlace, WhatIsNoneIsRefusedWithAHint) {
   for (const auto& [text, says] : std::vector<std::pair<std::string, std::string>>{
            {"", "no place"},
-           {"postgresql://host/jobs", "PostgreSQL"},
-           {"postgres://host/jobs", "PostgreSQL"},
            {"redis://host", "'redis:' is not known"},
            {"sqlite:ledger", "three slashes"},
            {"sqlite://ledger", "three slashes"},

@@ -30,10 +30,7 @@ class PauseTest : public LedgerTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, PauseTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, PauseTest, every_kind(), kind_name);
 
 TEST_P(PauseTest, APausedBatchDelaysNoOtherAndComesBackInItsPlaces) {
   for (const char* id : {"a1", "a2", "a3"}) submit(job(id, "a"));

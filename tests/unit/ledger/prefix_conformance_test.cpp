@@ -32,10 +32,7 @@ class PrefixTest : public LedgerTest {
   Strings taken(const Claim& op) { return ids(expect<ClaimReply>(op).jobs); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, PrefixTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, PrefixTest, every_kind(), kind_name);
 
 TEST_P(PrefixTest, AnEngineGetsTheJobsWhoseBeginningItHoldsAndThoseWithoutOne) {
   submit_all({"a1", "b2", "c1", "d2", "e0", "f1"});

@@ -45,10 +45,7 @@ class RetentionTest : public LedgerTest {
   static RetentionPolicy job_age(int seconds) { return {{}, seconds * second_us}; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, RetentionTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, RetentionTest, every_kind(), kind_name);
 
 TEST_P(RetentionTest, WithoutLimitsEverythingIsKept) {
   write(9);

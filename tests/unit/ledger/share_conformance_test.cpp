@@ -28,10 +28,7 @@ class ShareTest : public LedgerTest {
   std::uint64_t next_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, ShareTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, ShareTest, every_kind(), kind_name);
 
 TEST_P(ShareTest, TenantsTakeTurnsInTokensAndByTheirQuanta) {
   submit_jobs("a", 20, 100);

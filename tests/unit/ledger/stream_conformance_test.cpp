@@ -22,10 +22,7 @@ class StreamTest : public LedgerTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, StreamTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, StreamTest, every_kind(), kind_name);
 
 TEST_P(StreamTest, NumbersAreGapFreePerStream) {
   for (int i = 0; i < 6; ++i) {

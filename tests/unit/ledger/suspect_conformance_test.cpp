@@ -25,10 +25,7 @@ class SuspectTest : public LedgerTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, SuspectTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, SuspectTest, every_kind(), kind_name);
 
 TEST_P(SuspectTest, ADeathMakesSuspectsAndBlamesNobodyYet) {
   for (const char* id : {"a", "b", "c"}) submit(job(id));

@@ -28,10 +28,7 @@ class TailTest : public LedgerTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Ledgers, TailTest,
-                         testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite,
-                                         Kind::sqlite_plain, Kind::sqlite_reopened),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Ledgers, TailTest, every_kind(), kind_name);
 
 TEST_P(TailTest, TheLastJobsOfATenantGoByTheirCost) {
   for (const auto& [id, cost] : {std::pair("a", 5), {"b", 9}, {"c", 9}, {"d", 1}, {"e", 7}}) {

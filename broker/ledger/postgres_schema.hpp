@@ -1,0 +1,35 @@
+#pragma once
+// The tables of a ledger in PostgreSQL, their migrations, and the settings of the server under
+// which an acknowledged job is on its disk.
+//
+// Migrations are numbered, forward only, and each broker that opens the ledger carries out those
+// that are missing: in one transaction that holds the lock of the table `meta`, so that brokers
+// which start together wait for each other and half of a migration cannot exist.
+//
+// Errors: ledger_newer, ledger_settings, and those of the connection. Thread safety: none.
+#include <cstdint>
+#include <string>
+
+#include "broker/ledger/postgres_connection.hpp"
+
+namespace millrace::broker {
+
+inline constexpr int postgres_version = 1;  // of the tables
+
+// What each transaction reads back, so that nothing is acknowledged under other settings, whoever
+// changed them meanwhile.
+struct PostgresState {
+  int version = 0;
+  std::string epoch;
+  std::string fsync, full_page_writes, synchronous_commit;
+};
+
+Status migrate_postgres(PostgresConnection& connection);
+
+// The settings of the server and of this session, with the plan settings for the transaction that
+// is open. It is the question; `read_state` reads its answer.
+extern const char* const state_question;
+PostgresState read_state(const PostgresRows& rows);
+Status check_state(const PostgresState& state, const std::string& place);
+
+}  // namespace millrace::broker

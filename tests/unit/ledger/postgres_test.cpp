@@ -1,0 +1,211 @@
+// What only the ledger in PostgreSQL has: how many statements a batch takes, its settings, versions
+// and migrations, several brokers on one database, and connections that are lost.
+#include <atomic>
+#include <thread>
+
+#include "broker/ledger/postgres_schema.hpp"
+#include "tests/unit/ledger/harness.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+class PostgresTest : public testing::Test {
+ protected:
+  std::unique_ptr<Ledger> open() {
+    auto store = open_postgres_store(url, {schema.name(), traffic});
+    EXPECT_TRUE(store) << store.error().text();
+    return make_stored_ledger(*std::move(store), {publish});
+  }
+  PostgresRows sql(const std::string& statement) {
+    EXPECT_TRUE(direct.connected() || direct.connect());
+    auto rows = direct.ask(statement);
+    EXPECT_TRUE(direct.status()) << direct.status().error().text();
+    return rows;
+  }
+  void end_connections() {
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "
+        "backend_type = 'client backend'");
+  }
+  static std::vector<Operation> submits(std::uint64_t first, std::uint64_t jobs) {
+    std::vector<Operation> out;
+    for (std::uint64_t n = first; n < first + jobs; ++n) out.push_back(job(numbered("j", n), "b"));
+    return out;
+  }
+  // What a batch takes.
+  PostgresTraffic used_by(Ledger& ledger, const std::vector<Operation>& operations) {
+    const PostgresTraffic before = *traffic;
+    const auto replies = ledger.apply(operations, start_us);
+    EXPECT_TRUE(replies) << replies.error().text();
+    for (const auto& reply : *replies) EXPECT_TRUE(reply) << reply.error().text();
+    return {traffic->statements - before.statements, traffic->round_trips - before.round_trips};
+  }
+
+  const std::string url = millrace::test::postgres_url();
+  const PostgresSchema schema;
+  const std::shared_ptr<PostgresTraffic> traffic = std::make_shared<PostgresTraffic>();
+  PostgresConnection direct{url, schema.name()};
+};
+
+TEST_F(PostgresTest, ABatchTakesTheSameStatementsHoweverLargeItIs) {
+  const auto ledger = open();
+  used_by(*ledger, submits(0, 1));  // makes the tenant, the batch and the stream
+  const PostgresTraffic few = used_by(*ledger, submits(1, 2));
+  const PostgresTraffic many = used_by(*ledger, submits(3, 200));
+  EXPECT_EQ(few.statements, many.statements);
+  EXPECT_EQ(few.round_trips, many.round_trips);
+  EXPECT_LE(many.round_trips, 3u);
+  EXPECT_LE(many.statements, 20u);
+
+  const auto claims = [&](std::uint32_t jobs) {
+    const auto reply = ledger->apply(std::vector<Operation>{claim(jobs)}, start_us);
+    std::vector<Operation> ends;
+    for (const ClaimedJob& one : std::get<ClaimReply>(*reply->front()).jobs) {
+      ends.push_back(Finish{one.lease, JobState::completed, "result", "engine"});
+    }
+    EXPECT_EQ(ends.size(), jobs);
+    return ends;
+  };
+  const PostgresTraffic two = used_by(*ledger, claims(2));
+  const PostgresTraffic hundred = used_by(*ledger, claims(100));
+  EXPECT_EQ(two.statements, hundred.statements);
+  EXPECT_LE(hundred.round_trips, 3u);
+  EXPECT_LE(hundred.statements, 22u);
+}
+
+TEST_F(PostgresTest, SettingsUnderWhichAnAcknowledgedJobMayBeLostAreRefused) {
+  const auto refused =
+      open_postgres_store(url + "&options=-c%20synchronous_commit%3Doff", {schema.name(), nullptr});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::ledger_settings);
+  EXPECT_NE(refused.error().message.find("synchronous_commit"), std::string::npos);
+  EXPECT_FALSE(refused.error().hint.empty());
+  const PostgresState sound{postgres_version, "epoch", "on", "on", "remote_apply"};
+  EXPECT_TRUE(check_state(sound, "here"));
+  PostgresState bad = sound;
+  bad.fsync = "off";
+  EXPECT_EQ(check_state(bad, "here").error().code, Code::ledger_settings);
+  bad = sound;
+  bad.full_page_writes = "off";
+  EXPECT_EQ(check_state(bad, "here").error().code, Code::ledger_settings);
+}
+
+TEST_F(PostgresTest, SettingsAreReadBackInEachTransaction) {
+  const auto ledger = open();
+  ASSERT_TRUE(ledger->apply(submits(0, 1), start_us));
+  sql("ALTER ROLE millrace SET synchronous_commit = off");
+  end_connections();
+  const auto lost = ledger->apply(submits(1, 1), start_us);
+  const auto refused = ledger->apply(submits(1, 1), start_us);
+  sql("ALTER ROLE millrace RESET synchronous_commit");
+  ASSERT_FALSE(lost);
+  EXPECT_TRUE(may_try_again(lost.error())) << lost.error().text();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::ledger_settings) << refused.error().text();
+}
+
+TEST_F(PostgresTest, ALedgerOfANewerVersionIsRefused) {
+  open();
+  sql("UPDATE @.meta SET version = 99");
+  const auto refused = open_postgres_store(url, {schema.name(), nullptr});
+  sql("UPDATE @.meta SET version = " + std::to_string(postgres_version));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::ledger_newer);
+}
+
+TEST_F(PostgresTest, BrokersThatStartTogetherMakeOneLedger) {
+  const std::string name = "together_" + random_id();
+  std::atomic<int> opened = 0;
+  std::vector<std::thread> brokers;
+  for (int i = 0; i < 6; ++i) {
+    brokers.emplace_back([&] {
+      const auto store = open_postgres_store(url, {name, nullptr});
+      EXPECT_TRUE(store) << store.error().text();
+      if (store) ++opened;
+    });
+  }
+  for (std::thread& broker : brokers) broker.join();
+  EXPECT_EQ(opened, 6);
+}
+
+TEST_F(PostgresTest, WhatCannotBeReachedSaysWhyAndWhatToDo) {
+  struct Case {
+    std::string url;
+    Code code;
+    const char* says;
+  };
+  const std::vector<Case> cases{
+      {"postgresql:///x?host=/nowhere", Code::ledger_unavailable, "No such file"},
+      {url + "&dbname=missing", Code::not_found, "does not exist"},
+      {url + "&user=stranger", Code::unauthorized, "does not exist"},
+      {"postgresql://me:secret@127.0.0.1:1/x", Code::ledger_unavailable, "refused"}};
+  for (const Case& one : cases) {
+    const auto store = open_postgres_store(one.url);
+    ASSERT_FALSE(store) << one.url;
+    EXPECT_EQ(code_name(store.error().code), code_name(one.code)) << store.error().text();
+    EXPECT_NE(store.error().message.find(one.says), std::string::npos) << store.error().text();
+    EXPECT_FALSE(store.error().hint.empty());
+    EXPECT_EQ(store.error().text().find("secret"), std::string::npos);
+  }
+}
+
+TEST_F(PostgresTest, ABrokerGoesOnWhenItsConnectionIsLost) {
+  const auto ledger = open();
+  ASSERT_TRUE(ledger->apply(submits(0, 3), start_us));
+  end_connections();
+  const auto lost = ledger->apply(submits(3, 3), start_us);
+  ASSERT_FALSE(lost);
+  EXPECT_TRUE(may_try_again(lost.error())) << lost.error().text();
+  const auto again = ledger->apply(submits(3, 3), start_us);
+  ASSERT_TRUE(again) << again.error().text();
+  for (const auto& reply : *again) EXPECT_FALSE(std::get<SubmitReply>(*reply).known);
+}
+
+// Each job is taken once, ends once, and the stream has no gap, whoever did it.
+TEST_F(PostgresTest, SeveralBrokersWorkOnOneLedger) {
+  constexpr std::uint64_t brokers = 4, jobs = 60;
+  std::vector<std::thread> threads;
+  std::atomic<std::uint64_t> ended = 0;
+  for (std::uint64_t i = 0; i < brokers; ++i) {
+    auto store = open_postgres_store(url, {schema.name(), nullptr});
+    ASSERT_TRUE(store) << store.error().text();
+    threads.emplace_back([&, i, ledger = make_stored_ledger(*std::move(store), {publish})] {
+      const std::string engine = numbered("engine", i);
+      const auto apply = [&](const std::vector<Operation>& operations) {
+        auto replies = ledger->apply(operations, start_us);
+        while (!replies && may_try_again(replies.error())) {
+          replies = ledger->apply(operations, start_us);
+        }
+        EXPECT_TRUE(replies) << replies.error().text();
+        return *std::move(replies);
+      };
+      // Half of the ids are submitted by two brokers.
+      for (std::uint64_t n = 0; n < jobs; n += 10) apply(submits(i / 2 * jobs + n, 10));
+      while (ended < brokers / 2 * jobs) {
+        const auto claimed = apply({claim(7, false, engine)});
+        std::vector<Operation> ends;
+        for (const ClaimedJob& one : std::get<ClaimReply>(*claimed.front()).jobs) {
+          ends.push_back(Finish{one.lease, JobState::completed, "result", engine});
+        }
+        if (ends.empty()) continue;
+        for (const auto& reply : apply(ends)) {
+          EXPECT_TRUE(reply) << reply.error().text();
+          ++ended;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto ledger = open();
+  const auto replies = ledger->apply(
+      std::vector<Operation>{reading("results"), Count{tenant, "b"}, Count{tenant, ""}}, start_us);
+  const auto& read = std::get<ReadStreamReply>(*replies->at(0));
+  EXPECT_EQ(read.high, brokers / 2 * jobs);
+  std::set<std::string> ids;
+  for (const Entry& entry : read.entries) ids.insert(entry.job);
+  EXPECT_EQ(ids.size(), brokers / 2 * jobs);
+  EXPECT_EQ(std::get<CountReply>(*replies->at(1)).counts, (JobCounts{0, 0, 120, 0, 0, 0}));
+  EXPECT_EQ(std::get<CountReply>(*replies->at(2)).counts, (JobCounts{0, 0, 120, 0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace millrace::broker::test
