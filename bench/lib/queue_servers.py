@@ -6,6 +6,7 @@ on disk before it acknowledges. RabbitMQ is Debian's package; NATS is built from
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -88,15 +89,16 @@ class Server:
 class Broker(Server):
     """millrace-broker; with a folder of keys it listens on TCP."""
 
-    def __init__(self, folder, keys=None):
+    def __init__(self, folder, keys=None, ledger=None):
         super().__init__(folder)
         self.keys = keys
+        self.ledger = ledger or self.folder / "ledger"
         self.endpoints = {}
 
     def start(self):
         where = ((lambda name: "tcp://127.0.0.1:*") if self.keys else
                  (lambda name: f"ipc://{self.folder}/{name}"))
-        command = [BIN / "millrace-broker", "--ledger", self.folder / "ledger",
+        command = [BIN / "millrace-broker", "--ledger", self.ledger,
                    "--log-level", "warn", "--listen", where("clients"),
                    "--listen-engines", where("engines"), "--listen-doorbell", where("doorbell")]
         self.launch(command + (["--keys", self.keys] if self.keys else []),
@@ -112,6 +114,75 @@ class Broker(Server):
     def load(self, kind, *options):
         endpoint = self.endpoints["engines" if kind in ("work", "hand-out") else "clients"]
         return load(BIN / "queue_load", kind, endpoint, *options)
+
+
+class Postgres(Server):
+    """PostgreSQL with Debian's settings, on a socket in its folder. `table` is a queue as such
+    tables are usually written: SKIP LOCKED claims in batches, a row of a result for each end."""
+
+    TABLE = """
+        CREATE TABLE queue (id bigserial PRIMARY KEY, state text NOT NULL DEFAULT 'available',
+            priority int NOT NULL DEFAULT 1, attempt int NOT NULL DEFAULT 0, kind text NOT NULL,
+            args bytea NOT NULL, created_at timestamptz NOT NULL DEFAULT now(),
+            attempted_at timestamptz, finalized_at timestamptz);
+        CREATE INDEX ON queue (state, priority, id);
+        CREATE TABLE results (id bigserial PRIMARY KEY, job bigint NOT NULL, body bytea NOT NULL);
+    """
+    SUBMIT = """
+        INSERT INTO queue (kind, args)
+            SELECT 'model', decode(repeat('5a', 1024), 'hex') FROM generate_series(1, 100);
+    """
+    WORK = """
+        WITH next AS (SELECT id FROM queue WHERE state = 'available' ORDER BY priority, id LIMIT 64
+                FOR UPDATE SKIP LOCKED),
+            taken AS (UPDATE queue q SET state = 'running', attempt = attempt + 1,
+                attempted_at = now() FROM next WHERE q.id = next.id RETURNING q.id, q.args)
+            SELECT coalesce(array_agg(id), '{}')::text AS ids, sum(length(args)) AS bytes FROM taken
+            \\gset
+        BEGIN;
+        INSERT INTO results (job, body)
+            SELECT unnest(':ids'::bigint[]), decode(repeat('5a', 1024), 'hex');
+        UPDATE queue SET state = 'completed', finalized_at = now() WHERE id = ANY(':ids'::bigint[]);
+        COMMIT;
+    """
+
+    def start(self):
+        self.folder.parent.chmod(0o711)  # the server may run as another user
+        self.launch([ROOT / "tests/support/postgres_server", self.folder], text=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.url = self.process.stdout.readline().strip()
+        if not self.url:
+            self.process.wait()
+            self.ended()
+        return self
+
+    def stop(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait(PATIENCE_S)
+            self.process = None
+
+    def program(self, name, *options):
+        path = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))[-1]
+        command = [str(x) for x in (path, "-h", self.folder, "-U", "millrace", *options,
+                                    "postgres")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f"{' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def table(self, clients, submits, works):
+        """Jobs a second that go into a table queue, and that leave it with a result."""
+        self.program("psql", "-qc", self.TABLE)
+        rates = []
+        for script, jobs, turns in ((self.SUBMIT, 100, submits), (self.WORK, 64, works)):
+            path = self.folder / "script"
+            path.write_text(" ".join(script.split()).replace("\\gset ", "\\gset\n")
+                            .replace("; ", ";\n") + "\n")
+            said = self.program("pgbench", "-n", "-c", clients, "-j", clients, "-t",
+                                turns // clients, "-f", path)
+            rates.append(jobs * float(re.search(r"tps = ([\d.]+)", said).group(1)))
+        return rates
 
 
 PROGRAMS = CACHE / "queue_peers"

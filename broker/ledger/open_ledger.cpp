@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "broker/ledger/memory_ledger.hpp"
+#include "broker/ledger/postgres_connection.hpp"
 #include "broker/ledger/postgres_ledger.hpp"
 #include "broker/ledger/sqlite_ledger.hpp"
 #include "broker/ledger/stored_ledger.hpp"
+#include "schemas/base/random_id.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -46,7 +48,7 @@ Result<LedgerPlace> sqlite_place(const std::string& text) {
     return bad_place(text, "an sqlite URL has no parameters and no escapes",
                      "name a folder with ?, # or % without sqlite://");
   }
-  return LedgerPlace{LedgerPlace::Kind::sqlite, rest.substr(2), {}};
+  return LedgerPlace{LedgerPlace::Kind::sqlite, rest.substr(2), {}, text};
 }
 
 // SQLite would create the database with the mode that the umask allows, and gives its log the mode
@@ -93,15 +95,15 @@ Result<std::unique_ptr<Ledger>> open_in_folder(const std::string& folder,
 Result<LedgerPlace> parse_ledger_place(const std::string& text) {
   if (text.empty()) return fail(Code::usage, "the ledger has no place", places);
   const std::string_view scheme = scheme_of(text);
-  if (scheme.empty()) return LedgerPlace{LedgerPlace::Kind::sqlite, text, {}};
+  if (scheme.empty()) return LedgerPlace{LedgerPlace::Kind::sqlite, text, {}, text};
   if (scheme == sqlite_scheme) return sqlite_place(text);
   if (scheme == memory_scheme) {
-    if (text == memory_scheme) return LedgerPlace{LedgerPlace::Kind::memory, {}, {}};
+    if (text == memory_scheme) return LedgerPlace{LedgerPlace::Kind::memory, {}, {}, text};
     return bad_place(
         text, "nothing follows memory:", "write memory: alone, or ./ before a folder of this name");
   }
   if (scheme == "postgresql:" || scheme == "postgres:") {
-    return LedgerPlace{LedgerPlace::Kind::postgres, {}, text};
+    return LedgerPlace{LedgerPlace::Kind::postgres, {}, text, postgres_place(text)};
   }
   return bad_place(text, "the scheme '" + std::string(scheme) + "' is not known", places);
 }
@@ -110,8 +112,10 @@ Result<std::vector<std::unique_ptr<Ledger>>> open_ledger(const LedgerPlace& plac
                                                          OpenLedgerOptions options) {
   std::vector<std::unique_ptr<Ledger>> handles;
   if (place.kind == LedgerPlace::Kind::postgres) {
+    PostgresLedgerOptions with;
+    with.owner = random_id();
     for (std::size_t i = 0; i < postgres_handles; ++i) {
-      MILLRACE_ASSIGN(auto store, open_postgres_store(place.url));
+      MILLRACE_ASSIGN(auto store, open_postgres_store(place.url, with));
       handles.push_back(make_stored_ledger(std::move(store), {options.publish}));
     }
     return handles;

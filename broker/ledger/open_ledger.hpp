@@ -22,8 +22,9 @@ inline constexpr const char* ledger_file = "ledger.sqlite";  // in its folder
 struct LedgerPlace {
   enum class Kind : std::uint8_t { sqlite, memory, postgres };
   Kind kind = Kind::sqlite;
-  std::string folder;  // of an SQLite ledger
-  std::string url{};   // of a database; it may hold a password
+  std::string folder;   // of an SQLite ledger
+  std::string url{};    // of a database; it may hold a password
+  std::string shown{};  // for logs: the place as it was given, without a password
 };
 
 Result<LedgerPlace> parse_ledger_place(const std::string& text);

@@ -19,8 +19,9 @@ struct Freed {
 };
 using Answer = std::unique_ptr<PGresult, Freed>;
 
-// What the URL names, without the password.
-std::string place_of(const std::string& url) {
+}  // namespace
+
+std::string postgres_place(const std::string& url) {
   std::string host, port, database, user;
   char* error = nullptr;
   PQconninfoOption* const options = PQconninfoParse(url.c_str(), &error);
@@ -41,8 +42,6 @@ std::string place_of(const std::string& url) {
   if (!port.empty()) out.append(":").append(port);
   return out.append("/").append(database);
 }
-
-}  // namespace
 
 // ---- rows
 
@@ -69,7 +68,7 @@ std::optional<std::int64_t> PostgresRows::optional_integer(int row, int column) 
 // ---- connection
 
 PostgresConnection::PostgresConnection(std::string url, std::string schema)
-    : url_(std::move(url)), schema_(quoted_identifier(schema)), place_(place_of(url_)) {}
+    : url_(std::move(url)), schema_(quoted_identifier(schema)), place_(postgres_place(url_)) {}
 
 PostgresConnection::~PostgresConnection() {
   close();

@@ -52,6 +52,7 @@ class PostgresStore final : public LedgerStore {
       : connection_(url, options.schema),
         records_(connection_),
         traffic_(std::move(options.traffic)),
+        owner_(std::move(options.owner)),
         handle_(random_id()) {}
 
   Status open();
@@ -68,7 +69,7 @@ class PostgresStore final : public LedgerStore {
   PostgresConnection connection_;
   PostgresRecords records_;
   const std::shared_ptr<PostgresTraffic> traffic_;
-  const std::string handle_;
+  const std::string owner_, handle_;
   std::int64_t batch_ = 0;  // of this handle's last transaction
   ExpectedRecords expected_;
   std::string epoch_;
@@ -79,6 +80,7 @@ class PostgresStore final : public LedgerStore {
 Status PostgresStore::open() {
   MILLRACE_TRY(connection_.connect());
   MILLRACE_TRY(migrate_postgres(connection_));
+  if (!owner_.empty()) connection_.ask("UPDATE @.meta SET owner = $1", owner_);
   MILLRACE_TRY(begin(true));  // which reads the settings back
   return commit();
 }
@@ -106,6 +108,11 @@ Status PostgresStore::begin(bool writes) {
     sound = fail(Code::ledger_corrupt,
                  connection_.place() + ": another ledger stands in this database now",
                  "start the broker again");
+  }
+  if (sound && !owner_.empty() && state.owner != owner_) {
+    sound = fail(Code::ledger_in_use,
+                 connection_.place() + ": another broker has taken this ledger over",
+                 "run one broker for a ledger: end the other one, or leave this one ended");
   }
   if (!sound) {
     (void)roll_back();

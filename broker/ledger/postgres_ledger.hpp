@@ -52,6 +52,11 @@
 // `local` means that a commit is on the primary's disk; `on` also waits for the disks of the
 // replicas that synchronous_standby_names names, where it names some.
 //
+// Owner. The store is made for several brokers; a broker is not yet, because it believes that an
+// engine which it does not hear has died. So a broker that opens the ledger writes its name into
+// the table `meta`, and each transaction of a broker checks that its name still stands there: the
+// newest one serves, and one that was left running ends. A broker that was killed holds nobody up.
+//
 // Not used: extensions, LISTEN/NOTIFY, advisory locks, sequences as numbers of streams.
 //
 // Errors: those of store.hpp and postgres_connection.hpp; ledger_newer, ledger_settings.
@@ -71,6 +76,9 @@ struct PostgresTraffic {
 
 struct PostgresLedgerOptions {
   std::string schema = "millrace";  // of the ledger's tables
+  // Names the broker. It takes the ledger over from the broker before it, whose transactions are
+  // refused from then on (ledger_in_use). Empty: the handle shares the ledger with others.
+  std::string owner{};
   // Counts on after each transaction; null: nobody wants to know.
   std::shared_ptr<PostgresTraffic> traffic{};
 };

@@ -16,7 +16,7 @@ namespace {
 // shows them as text.
 constexpr auto version_1 = std::to_array<const char*>({
     "CREATE TABLE @.meta (version bigint NOT NULL, epoch bytea NOT NULL, created_us bigint NOT "
-    "NULL)",
+    "NULL, owner bytea NOT NULL)",
     "CREATE SEQUENCE @.job_sequence",
     "CREATE SEQUENCE @.lease_sequence",
     // A row for each tenant: whoever changes what belongs to the tenant locks it first.
@@ -98,7 +98,7 @@ void create_version_1(PostgresConnection& connection) {
   for (const char* statement : storage) connection.send(statement);
   connection.send(
       "INSERT INTO @.meta VALUES (0, $1, (extract(epoch FROM clock_timestamp()) * "
-      "1000000)::bigint)",
+      "1000000)::bigint, '')",
       random_id());
 }
 
@@ -169,23 +169,25 @@ Status migrate_postgres(PostgresConnection& connection) {
   }
 }
 
-// The planner must not read whole tables because it has not counted them yet: every statement finds
-// its rows by an index.
+// The planner must not read whole tables, or all rows of a tenant, because it has not counted them
+// yet: every statement finds each of its rows by an index.
 const char* const state_question =
-    "SELECT version, epoch, convert_to(current_setting('fsync'), 'UTF8'),"
+    "SELECT version, epoch, owner, convert_to(current_setting('fsync'), 'UTF8'),"
     " convert_to(current_setting('full_page_writes'), 'UTF8'),"
     " convert_to(current_setting('synchronous_commit'), 'UTF8'),"
     " set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),"
-    " set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true) FROM @.meta";
+    " set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),"
+    " set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true) FROM @.meta";
 
 PostgresState read_state(const PostgresRows& rows) {
   PostgresState out;
   if (rows.size() == 0) return out;
   out.version = static_cast<int>(rows.integer(0, 0));
   out.epoch = rows.text(0, 1);
-  out.fsync = rows.text(0, 2);
-  out.full_page_writes = rows.text(0, 3);
-  out.synchronous_commit = rows.text(0, 4);
+  out.owner = rows.text(0, 2);
+  out.fsync = rows.text(0, 3);
+  out.full_page_writes = rows.text(0, 4);
+  out.synchronous_commit = rows.text(0, 5);
   return out;
 }
 

@@ -20,7 +20,7 @@ inline constexpr int postgres_version = 1;  // of the tables
 // changed them meanwhile.
 struct PostgresState {
   int version = 0;
-  std::string epoch;
+  std::string epoch, owner;
   std::string fsync, full_page_writes, synchronous_commit;
 };
 

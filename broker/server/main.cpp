@@ -211,7 +211,7 @@ int run(Running running) {
                          {"engines", (*server)->engines()},
                          {"doorbell", (*server)->doorbell()},
                          {"push", (*server)->push()},
-                         {"ledger", settings.ledger}});
+                         {"ledger", place->shown}});
   auto face = start_face(settings, *place, **server, *traces);
   if (!face) {
     tell(face.error());

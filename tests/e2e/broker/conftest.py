@@ -23,6 +23,33 @@ def broker(tmp_path):
     broker.close()
 
 
+class BrokerAt(Broker):
+    """A broker whose ledger is at `place`."""
+
+    def __init__(self, folder, place, *options):
+        self.place = place
+        super().__init__(folder, *options)
+
+    def command(self, *extra):
+        command = super().command(*extra)
+        command[command.index("--ledger") + 1] = self.place
+        return command
+
+
+@pytest.fixture
+def broker_at(tmp_path):
+    """Starts brokers whose ledgers are at the places that it is given."""
+    brokers = []
+
+    def start(place, *options):
+        brokers.append(BrokerAt(tmp_path, place, *options))
+        return brokers[-1]
+
+    yield start
+    for broker in brokers:
+        broker.close()
+
+
 @pytest.fixture
 def client(broker, context):
     peer = Peer(context, broker.endpoint("clients"), role="client", name="test")

@@ -1,32 +1,5 @@
 """`--ledger` as a URL: memory, and a folder."""
-import pytest
-from wire import Broker, Peer, end, job, read_all
-
-
-class BrokerAt(Broker):
-    """A broker whose ledger is at `place`."""
-
-    def __init__(self, folder, place):
-        self.place = place
-        super().__init__(folder)
-
-    def command(self, *extra):
-        command = super().command(*extra)
-        command[command.index("--ledger") + 1] = self.place
-        return command
-
-
-@pytest.fixture
-def start(tmp_path):
-    brokers = []
-
-    def make(place):
-        brokers.append(BrokerAt(tmp_path, place))
-        return brokers[-1]
-
-    yield make
-    for broker in brokers:
-        broker.close()
+from wire import Peer, end, job, read_all
 
 
 def join(context, broker, port, **hello):
@@ -35,8 +8,8 @@ def join(context, broker, port, **hello):
     return peer
 
 
-def test_a_ledger_in_memory_runs_jobs_and_says_that_it_keeps_nothing(start, context, tmp_path):
-    broker = start("memory:")
+def test_a_ledger_in_memory_runs_jobs_and_says_that_it_keeps_nothing(broker_at, context, tmp_path):
+    broker = broker_at("memory:")
     client = join(context, broker, "clients", role="client", name="c")
     engine = join(context, broker, "engines", role="engine", name="e", instance="e-1",
                   model="m")
@@ -59,12 +32,12 @@ def test_a_ledger_in_memory_runs_jobs_and_says_that_it_keeps_nothing(start, cont
     assert broker.terminate() == 0
 
 
-def test_a_folder_and_its_url_are_one_ledger(start, context, tmp_path):
+def test_a_folder_and_its_url_are_one_ledger(broker_at, context, tmp_path):
     folder = tmp_path / "kept" / "here"
-    broker = start(f"sqlite://{folder}")
+    broker = broker_at(f"sqlite://{folder}")
     join(context, broker, "clients", role="client", name="c").ask("submit", jobs=[job("a")])
     broker.kill()
     assert (folder / "ledger.sqlite").exists()
-    broker = start(str(folder))
+    broker = broker_at(str(folder))
     client = join(context, broker, "clients", role="client", name="c")
     assert client.ask("status_request", job="a")[1]["state"] == "queued"

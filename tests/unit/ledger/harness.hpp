@@ -137,7 +137,7 @@ class AnyLedger {
   }
 
   void open_postgres() {
-    auto opened = open_postgres_store(millrace::test::postgres_url(), {schema_->name(), nullptr});
+    auto opened = open_postgres_store(millrace::test::postgres_url(), {schema_->name()});
     ASSERT_TRUE(opened) << opened.error().text();
     handles_.push_back(on(*std::move(opened)));
   }

@@ -35,6 +35,8 @@ TEST(LedgerPlace, ADatabaseIsNamedByItsUrl) {
     ASSERT_TRUE(place) << place.error().text();
     EXPECT_EQ(place->kind, LedgerPlace::Kind::postgres);
     EXPECT_EQ(place->url, url);
+    EXPECT_EQ(place->shown.find("secret"), std::string::npos) << place->shown;
+    EXPECT_NE(place->shown.find("/jobs"), std::string::npos) << place->shown;
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 class PostgresTest : public testing::Test {
  protected:
   std::unique_ptr<Ledger> open() {
-    auto store = open_postgres_store(url, {schema.name(), traffic});
+    auto store = open_postgres_store(url, {schema.name(), "", traffic});
     EXPECT_TRUE(store) << store.error().text();
     return make_stored_ledger(*std::move(store), {publish});
   }
@@ -74,12 +74,12 @@ TEST_F(PostgresTest, ABatchTakesTheSameStatementsHoweverLargeItIs) {
 
 TEST_F(PostgresTest, SettingsUnderWhichAnAcknowledgedJobMayBeLostAreRefused) {
   const auto refused =
-      open_postgres_store(url + "&options=-c%20synchronous_commit%3Doff", {schema.name(), nullptr});
+      open_postgres_store(url + "&options=-c%20synchronous_commit%3Doff", {schema.name()});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::ledger_settings);
   EXPECT_NE(refused.error().message.find("synchronous_commit"), std::string::npos);
   EXPECT_FALSE(refused.error().hint.empty());
-  const PostgresState sound{postgres_version, "epoch", "on", "on", "remote_apply"};
+  const PostgresState sound{postgres_version, "epoch", "", "on", "on", "remote_apply"};
   EXPECT_TRUE(check_state(sound, "here"));
   PostgresState bad = sound;
   bad.fsync = "off";
@@ -106,10 +106,27 @@ TEST_F(PostgresTest, SettingsAreReadBackInEachTransaction) {
 TEST_F(PostgresTest, ALedgerOfANewerVersionIsRefused) {
   open();
   sql("UPDATE @.meta SET version = 99");
-  const auto refused = open_postgres_store(url, {schema.name(), nullptr});
+  const auto refused = open_postgres_store(url, {schema.name()});
   sql("UPDATE @.meta SET version = " + std::to_string(postgres_version));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::ledger_newer);
+}
+
+TEST_F(PostgresTest, ABrokerThatOpensTheLedgerTakesItOver) {
+  const auto open_for = [&](const std::string& owner) {
+    auto store = open_postgres_store(url, {schema.name(), owner});
+    EXPECT_TRUE(store) << store.error().text();
+    return make_stored_ledger(*std::move(store), {publish});
+  };
+  const auto one = open_for("one"), also_one = open_for("one");
+  EXPECT_TRUE(one->apply(submits(0, 1), start_us));
+  const auto other = open_for("other");
+  const auto refused = one->apply(submits(1, 1), start_us);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::ledger_in_use) << refused.error().text();
+  EXPECT_FALSE(may_try_again(refused.error()));
+  EXPECT_EQ(also_one->apply(submits(1, 1), start_us).error().code, Code::ledger_in_use);
+  EXPECT_TRUE(other->apply(submits(1, 1), start_us));
 }
 
 TEST_F(PostgresTest, BrokersThatStartTogetherMakeOneLedger) {
@@ -118,7 +135,7 @@ TEST_F(PostgresTest, BrokersThatStartTogetherMakeOneLedger) {
   std::vector<std::thread> brokers;
   for (int i = 0; i < 6; ++i) {
     brokers.emplace_back([&] {
-      const auto store = open_postgres_store(url, {name, nullptr});
+      const auto store = open_postgres_store(url, {name});
       EXPECT_TRUE(store) << store.error().text();
       if (store) ++opened;
     });
@@ -166,7 +183,7 @@ TEST_F(PostgresTest, SeveralBrokersWorkOnOneLedger) {
   std::vector<std::thread> threads;
   std::atomic<std::uint64_t> ended = 0;
   for (std::uint64_t i = 0; i < brokers; ++i) {
-    auto store = open_postgres_store(url, {schema.name(), nullptr});
+    auto store = open_postgres_store(url, {schema.name()});
     ASSERT_TRUE(store) << store.error().text();
     threads.emplace_back([&, i, ledger = make_stored_ledger(*std::move(store), {publish})] {
       const std::string engine = numbered("engine", i);

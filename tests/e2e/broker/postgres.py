@@ -1,0 +1,75 @@
+"""A private PostgreSQL server, which tests kill and start again."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from patience import PATIENCE_S
+
+BIN = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), default="",
+          key=lambda x: int(x.parent.name))
+PATH = f"{BIN}:{os.environ['PATH']}"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "support/postgres_server"
+
+
+class PostgresServer:
+    def __init__(self, *settings, primary=None):
+        # The paths of sockets are short (107 bytes), pytest's folders are not.
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mr-pg-", dir="/tmp"))
+        self.folder.chmod(0o755)
+        self.settings = settings
+        if primary:
+            self.copy(primary)
+        self.script = None
+        self.url = None
+        self.start()
+
+    def start(self):
+        """Starts the server, as soon as nothing is left of one that was killed."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            self.script = subprocess.Popen([SCRIPT, self.folder, *self.settings], text=True,
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.url = self.script.stdout.readline().strip()
+            if self.url:
+                return
+            self.stop()
+            assert time.monotonic() < until, (self.folder / "server.log").read_text()
+
+    def copy(self, primary):
+        """Takes a copy of a server's data, and follows it when it is started."""
+        words = ["pg_basebackup", "-h", primary.folder, "-U", "millrace", "-R", "-c", "fast", "-D",
+                 self.folder / "data"]
+        if os.getuid() == 0:
+            shutil.chown(self.folder, "postgres")
+            words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *words]
+        subprocess.run(words, check=True, cwd=self.folder, env={**os.environ, "PATH": PATH})
+
+    def run(self, statement):
+        done = subprocess.run(["psql", "-h", self.folder, "-U", "millrace", "-Atqc", statement,
+                               "postgres"], check=True, capture_output=True, text=True,
+                              env={**os.environ, "PATH": PATH})
+        return done.stdout.strip()
+
+    def kill(self):
+        """Kills every process of the server."""
+        first = (self.folder / "data/postmaster.pid").read_text().split("\n")[0]
+        children = pathlib.Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        for process in (first, *children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+        self.stop()
+
+    def stop(self):
+        self.script.stdin.close()
+        self.script.stdout.close()
+        self.script.wait(PATIENCE_S)
+
+    def close(self):
+        if self.script.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)

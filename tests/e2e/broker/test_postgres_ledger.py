@@ -1,0 +1,141 @@
+"""A broker whose ledger is in PostgreSQL: the broker and the server are killed, a standby takes
+over, and nothing that was acknowledged is lost, and nothing ends twice."""
+import time
+
+import pytest
+from patience import PATIENCE_S
+from postgres import PostgresServer
+from wire import Peer, end, job, read_all
+
+JOBS = 240
+
+
+@pytest.fixture
+def server():
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def broker(server, broker_at):
+    return broker_at(server.url, "--lease-ms", "1000")
+
+
+def join(context, broker, port, **hello):
+    peer = Peer(context, broker.endpoint(port), **hello)
+    peer.join()
+    return peer
+
+
+def as_client(context, broker):
+    return join(context, broker, "clients", role="client", name="c")
+
+
+def as_engine(context, broker, number):
+    return join(context, broker, "engines", role="engine", name="e", instance=f"e-{number}",
+                model="m")
+
+
+def work_until(engine, done, most):
+    """Ends jobs until `done` holds so many."""
+    while len(done) < most:
+        engine.say("ready", credit=min(20, most - len(done)))
+        ends = [end(x["lease"]) for x in engine.wait("leases")["leases"]]
+        _, body = engine.ask("ends", ends=ends)
+        done.update(body["committed"])
+
+
+def submit(client, names):
+    for first in range(0, len(names), 20):
+        _, body = client.ask("submit", jobs=[job(x) for x in names[first:first + 20]])
+        assert not any(a.get("error") for a in body["answers"]), body
+
+
+def every_job_ended_once(client, names):
+    entries = read_all(client)
+    assert [e["number"] for e in entries] == list(range(1, len(names) + 1))
+    assert sorted(e["body"]["job"] for e in entries) == sorted(names)
+
+
+def test_acknowledged_jobs_outlive_the_broker_and_the_server(server, broker, context):
+    names = [f"j{i}" for i in range(JOBS)]
+    submit(as_client(context, broker), names)
+    done = set()
+    for turn, victims in enumerate(((broker,), (server,), (broker, server), (server, broker))):
+        work_until(as_engine(context, broker, turn), done, (turn + 1) * JOBS // 6)
+        for victim in victims:
+            victim.kill()
+        server.start() if server in victims else None
+        broker.start() if broker in victims else None
+    work_until(as_engine(context, broker, "last"), done, JOBS)
+    client = as_client(context, broker)
+    every_job_ended_once(client, names)
+    # A second submission of a job that was acknowledged is known.
+    _, body = client.ask("submit", jobs=[job(names[0])])
+    assert body["answers"][0]["known"]
+    assert broker.terminate() == 0
+
+
+def test_producers_wait_for_a_server_that_is_away(server, broker, context):
+    client = as_client(context, broker)
+    submit(client, ["before"])
+    server.kill()
+    asked = client.say("submit", jobs=[job("meanwhile")])
+    assert client.receive(0.5) is None
+    server.start()
+    answer = client.receive(PATIENCE_S)
+    assert answer["id"] == asked and not answer["body"]["answers"][0].get("error")
+    work_until(as_engine(context, broker, 1), set(), 2)
+    every_job_ended_once(client, ["before", "meanwhile"])
+
+
+@pytest.fixture
+def standby(server):
+    """A server whose disk holds each commit before it is acknowledged."""
+    standby = PostgresServer(primary=server)
+    server.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    server.run("SELECT pg_reload_conf()")
+    until = time.monotonic() + PATIENCE_S
+    follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+    while server.run(follows) != "1":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    yield standby
+    standby.close()
+
+
+def test_a_standby_takes_over(server, standby, broker_at, context):
+    url = (f"postgresql:///postgres?host={server.folder},{standby.folder}&user=millrace"
+           "&target_session_attrs=read-write")
+    broker = broker_at(url, "--lease-ms", "1000")
+    names, done = [f"j{i}" for i in range(JOBS)], set()
+    client = as_client(context, broker)
+    submit(client, names[1:])
+    work_until(as_engine(context, broker, 1), done, JOBS // 2)
+    server.kill()
+    asked = client.say("submit", jobs=[job(names[0])])
+    standby.run("SELECT pg_promote()")
+    answer = client.receive(PATIENCE_S)
+    assert answer["id"] == asked and not answer["body"]["answers"][0].get("error")
+    work_until(as_engine(context, broker, 2), done, JOBS)
+    every_job_ended_once(client, names)
+
+
+def test_a_standby_is_no_place_for_a_ledger(server, broker_at):
+    broker_at(server.url).terminate()  # makes the tables
+    standby = PostgresServer(primary=server)
+    try:
+        with pytest.raises(AssertionError, match="ledger_unavailable: .*read-only"):
+            broker_at(standby.url)
+    finally:
+        standby.close()
+
+
+def test_a_server_that_may_lose_commits_is_refused(broker_at):
+    careless = PostgresServer("fsync=off")
+    try:
+        with pytest.raises(AssertionError, match="ledger_settings: .*fsync is 'off'"):
+            broker_at(careless.url)
+    finally:
+        careless.close()
