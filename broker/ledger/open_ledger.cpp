@@ -103,7 +103,8 @@ Result<LedgerPlace> parse_ledger_place(const std::string& text) {
         text, "nothing follows memory:", "write memory: alone, or ./ before a folder of this name");
   }
   if (scheme == "postgresql:" || scheme == "postgres:") {
-    return LedgerPlace{LedgerPlace::Kind::postgres, {}, text, postgres_place(text)};
+    MILLRACE_ASSIGN(std::string shown, postgres_place(text));
+    return LedgerPlace{LedgerPlace::Kind::postgres, {}, text, std::move(shown)};
   }
   return bad_place(text, "the scheme '" + std::string(scheme) + "' is not known", places);
 }

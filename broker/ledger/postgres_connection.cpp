@@ -21,12 +21,16 @@ using Answer = std::unique_ptr<PGresult, Freed>;
 
 }  // namespace
 
-std::string postgres_place(const std::string& url) {
+Result<std::string> postgres_place(const std::string& url) {
   std::string host, port, database, user;
   char* error = nullptr;
   PQconninfoOption* const options = PQconninfoParse(url.c_str(), &error);
+  const std::string why = error != nullptr ? error : "";
   if (error != nullptr) PQfreemem(error);
-  if (options == nullptr) return "PostgreSQL";
+  if (options == nullptr) {
+    return fail(Code::usage, "the ledger's URL cannot be read: " + why.substr(0, why.find('\n')),
+                "write postgresql://USER@HOST/DATABASE, with libpq's parameters after a ?");
+  }
   for (const PQconninfoOption* one = options; one->keyword != nullptr; ++one) {
     if (one->val == nullptr) continue;
     const std::string_view name = one->keyword;
@@ -68,7 +72,9 @@ std::optional<std::int64_t> PostgresRows::optional_integer(int row, int column) 
 // ---- connection
 
 PostgresConnection::PostgresConnection(std::string url, std::string schema)
-    : url_(std::move(url)), schema_(quoted_identifier(schema)), place_(postgres_place(url_)) {}
+    : url_(std::move(url)),
+      schema_(quoted_identifier(schema)),
+      place_(postgres_place(url_).value_or("PostgreSQL")) {}
 
 PostgresConnection::~PostgresConnection() {
   close();

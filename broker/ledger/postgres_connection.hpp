@@ -104,8 +104,8 @@ class PostgresConnection {
   std::uint64_t round_trips_ = 0, statements_ = 0;
 };
 
-// What the URL names, without the password.
-std::string postgres_place(const std::string& url);
+// What the URL names, without the password. Error: usage.
+Result<std::string> postgres_place(const std::string& url);
 
 // An SQL identifier in quotes.
 std::string quoted_identifier(std::string_view name);

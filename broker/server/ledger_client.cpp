@@ -4,8 +4,9 @@
 
 namespace millrace::broker {
 
-LedgerClient::LedgerClient(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake)
-    : thread_(std::move(handles), std::move(wake)) {}
+LedgerClient::LedgerClient(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake,
+                           LedgerThreadOptions options)
+    : thread_(std::move(handles), std::move(wake), std::move(options)) {}
 
 Result<bool> LedgerClient::try_post(LedgerRequest& request) {
   const auto count = request.operations.size();

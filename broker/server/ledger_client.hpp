@@ -16,7 +16,8 @@ namespace millrace::broker {
 
 class LedgerClient {
  public:
-  LedgerClient(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake);
+  LedgerClient(std::vector<std::unique_ptr<Ledger>> handles, std::function<void()> wake,
+               LedgerThreadOptions options = {});
 
   // Errors: the ledger's failure; the process must stop.
   Status post(LedgerRequest request);

@@ -128,8 +128,13 @@ Status BrokerServer::State::open() {
   config.tell_jobs = options.traces != nullptr;
   if (options.traces) job_traces.emplace(options.traces);
   core = std::make_unique<Broker>(std::move(config));
-  ledger_client =
-      std::make_unique<LedgerClient>(std::move(ledger), [w = waker.get()] { w->wake(); });
+  LedgerThreadOptions thread_options;
+  if (options.ledger.kind == LedgerPlace::Kind::postgres) {
+    // A batch takes as many statements and round trips whatever its size.
+    thread_options.commit_operations *= 4;
+  }
+  ledger_client = std::make_unique<LedgerClient>(
+      std::move(ledger), [w = waker.get()] { w->wake(); }, std::move(thread_options));
   return {};
 }
 

@@ -71,6 +71,7 @@ STANDS_FOR = {
     "bash-completion": run(r"/usr/share/bash-completion/"),
     "systemd": run(r'\["systemd-analyze", '),
     "systemd-container": run(r'\["systemd-nspawn", '),
+    "pgbouncer": run(r"/usr/sbin/pgbouncer"),
     "postgresql": run(r"/usr/lib/postgresql/"),
     "mmdebstrap": run(r'\["mmdebstrap", '),
     "chromium": run(r'"/usr/bin/chromium"'),

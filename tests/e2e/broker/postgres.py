@@ -1,4 +1,4 @@
-"""A private PostgreSQL server, which tests kill and start again."""
+"""A private PostgreSQL server, which tests kill and start again, and a pooler in front of one."""
 import contextlib
 import os
 import pathlib
@@ -14,6 +14,14 @@ BIN = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), default="",
           key=lambda x: int(x.parent.name))
 PATH = f"{BIN}:{os.environ['PATH']}"
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "support/postgres_server"
+
+
+def unprivileged(folder, words):
+    """A command for a user without rights, where root gives it; the folder is that user's."""
+    if os.getuid() != 0:
+        return words
+    shutil.chown(folder, "postgres")
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *words]
 
 
 class PostgresServer:
@@ -44,10 +52,8 @@ class PostgresServer:
         """Takes a copy of a server's data, and follows it when it is started."""
         words = ["pg_basebackup", "-h", primary.folder, "-U", "millrace", "-R", "-c", "fast", "-D",
                  self.folder / "data"]
-        if os.getuid() == 0:
-            shutil.chown(self.folder, "postgres")
-            words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *words]
-        subprocess.run(words, check=True, cwd=self.folder, env={**os.environ, "PATH": PATH})
+        subprocess.run(unprivileged(self.folder, words), check=True, cwd=self.folder,
+                       env={**os.environ, "PATH": PATH})
 
     def run(self, statement):
         done = subprocess.run(["psql", "-h", self.folder, "-U", "millrace", "-Atqc", statement,
@@ -72,4 +78,35 @@ class PostgresServer:
     def close(self):
         if self.script.poll() is None:
             self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Pooler:
+    """PgBouncer, which gives each transaction whichever connection to the server is free."""
+
+    def __init__(self, server):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mr-pool-", dir="/tmp"))
+        self.folder.chmod(0o755)
+        settings = self.folder / "settings"
+        settings.write_text(f"""
+            [databases]
+            postgres = host={server.folder} user=millrace pool_size=2
+            [pgbouncer]
+            pool_mode = transaction
+            auth_type = any
+            listen_port = 6432
+            unix_socket_dir = {self.folder}
+            logfile = {self.folder}/log
+        """.replace("            ", ""))
+        words = unprivileged(self.folder, ["/usr/sbin/pgbouncer", settings])
+        self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + PATIENCE_S
+        while not (self.folder / ".s.PGSQL.6432").exists():
+            assert self.process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        self.url = f"postgresql:///postgres?host={self.folder}&port=6432&user=millrace"
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from patience import PATIENCE_S
-from postgres import PostgresServer
+from postgres import Pooler, PostgresServer
 from wire import Peer, end, job, read_all
 
 JOBS = 240
@@ -88,6 +88,22 @@ def test_producers_wait_for_a_server_that_is_away(server, broker, context):
     assert answer["id"] == asked and not answer["body"]["answers"][0].get("error")
     work_until(as_engine(context, broker, 1), set(), 2)
     every_job_ended_once(client, ["before", "meanwhile"])
+
+
+def test_a_pooler_may_give_each_transaction_another_connection(server, broker_at, context):
+    pooler = Pooler(server)
+    try:
+        broker = broker_at(pooler.url)
+        names = [f"j{i}" for i in range(JOBS)]
+        client, engine = as_client(context, broker), as_engine(context, broker, 1)
+        submit(client, names)
+        server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+                   "pid <> pg_backend_pid() AND backend_type = 'client backend'")
+        work_until(engine, set(), JOBS)
+        every_job_ended_once(client, names)
+        assert broker.terminate() == 0
+    finally:
+        pooler.close()
 
 
 @pytest.fixture

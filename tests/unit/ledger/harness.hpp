@@ -88,7 +88,7 @@ inline std::string name_of(Kind kind) {
 
 inline auto every_kind() {
   return testing::Values(Kind::memory, Kind::memory_two_handles, Kind::sqlite, Kind::sqlite_plain,
-                         Kind::sqlite_reopened, Kind::postgres, Kind::postgres_two_handles);
+                         Kind::sqlite_reopened, Kind::postgres_two_handles);
 }
 
 inline std::string kind_name(const testing::TestParamInfo<Kind>& of) {

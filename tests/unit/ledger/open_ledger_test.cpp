@@ -30,7 +30,8 @@ TEST(LedgerPlace, MemoryIsAskedForByName) {
 }
 
 TEST(LedgerPlace, ADatabaseIsNamedByItsUrl) {
-  for (const std::string url : {"postgresql://host/jobs", "postgres://me:secret@a,b/jobs?x=y"}) {
+  for (const std::string url :
+       {"postgresql://host/jobs", "postgres://me:secret@a,b/jobs?sslmode=require"}) {
     const auto place = parse_ledger_place(url);
     ASSERT_TRUE(place) << place.error().text();
     EXPECT_EQ(place->kind, LedgerPlace::Kind::postgres);
@@ -43,6 +44,7 @@ TEST(LedgerPlace, ADatabaseIsNamedByItsUrl) {
 TEST(LedgerPlace, WhatIsNoneIsRefusedWithAHint) {
   for (const auto& [text, says] : std::vector<std::pair<std::string, std::string>>{
            {"", "no place"},
+           {"postgresql://me:secret@host/jobs?x=y", "\"x\""},
            {"redis://host", "'redis:' is not known"},
            {"sqlite:ledger", "three slashes"},
            {"sqlite://ledger", "three slashes"},
@@ -54,7 +56,10 @@ TEST(LedgerPlace, WhatIsNoneIsRefusedWithAHint) {
     ASSERT_FALSE(place) << text;
     EXPECT_EQ(place.error().code, Code::usage) << text;
     EXPECT_NE(place.error().message.find(says), std::string::npos) << place.error().text();
-    EXPECT_NE(place.error().message.find(text), std::string::npos) << place.error().text();
+    if (text.find("secret") == std::string::npos) {
+      EXPECT_NE(place.error().message.find(text), std::string::npos) << place.error().text();
+    }
+    EXPECT_EQ(place.error().text().find("secret"), std::string::npos) << place.error().text();
     EXPECT_FALSE(place.error().hint.empty()) << text;
   }
 }
