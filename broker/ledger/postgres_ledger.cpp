@@ -53,6 +53,7 @@ class PostgresStore final : public LedgerStore {
         records_(connection_),
         traffic_(std::move(options.traffic)),
         owner_(std::move(options.owner)),
+        idle_ms_(std::to_string(options.idle_ms)),
         handle_(random_id()) {}
 
   Status open();
@@ -69,7 +70,7 @@ class PostgresStore final : public LedgerStore {
   PostgresConnection connection_;
   PostgresRecords records_;
   const std::shared_ptr<PostgresTraffic> traffic_;
-  const std::string owner_, handle_;
+  const std::string owner_, idle_ms_, handle_;
   std::int64_t batch_ = 0;  // of this handle's last transaction
   ExpectedRecords expected_;
   std::string epoch_;
@@ -96,7 +97,7 @@ Status PostgresStore::begin(bool writes) {
   commit_us_ = 0;
   connection_.send(writes ? "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
                           : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-  connection_.send(state_question);
+  connection_.send(state_question, idle_ms_);
   records_.begin(epoch_, writes);
   records_.send_expected(expected_);
   auto answers = connection_.settle();

@@ -79,6 +79,9 @@ struct PostgresLedgerOptions {
   // Names the broker. It takes the ledger over from the broker before it, whose transactions are
   // refused from then on (ledger_in_use). Empty: the handle shares the ledger with others.
   std::string owner{};
+  // A transaction of a broker from which the server has heard nothing for so long is ended there,
+  // with its locks: the broker's machine may be gone without a word.
+  std::uint32_t idle_ms = 30'000;
   // Counts on after each transaction; null: nobody wants to know.
   std::shared_ptr<PostgresTraffic> traffic{};
 };

@@ -170,14 +170,17 @@ Status migrate_postgres(PostgresConnection& connection) {
 }
 
 // The planner must not read whole tables, or all rows of a tenant, because it has not counted them
-// yet: every statement finds each of its rows by an index.
+// yet: every statement finds each of its rows by an index. And a transaction whose broker is gone
+// must not keep its locks: the server ends it.
 const char* const state_question =
     "SELECT version, epoch, owner, convert_to(current_setting('fsync'), 'UTF8'),"
     " convert_to(current_setting('full_page_writes'), 'UTF8'),"
     " convert_to(current_setting('synchronous_commit'), 'UTF8'),"
     " set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),"
     " set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),"
-    " set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true) FROM @.meta";
+    " set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true),"
+    " set_config('idle_in_transaction_session_timeout', convert_from($1, 'UTF8'), true) FROM "
+    "@.meta";
 
 PostgresState read_state(const PostgresRows& rows) {
   PostgresState out;

@@ -27,7 +27,8 @@ struct PostgresState {
 Status migrate_postgres(PostgresConnection& connection);
 
 // The settings of the server and of this session, with the plan settings for the transaction that
-// is open. It is the question; `read_state` reads its answer.
+// is open; $1 is the time in milliseconds after which the server ends the transaction when it hears
+// nothing. It is the question; `read_state` reads its answer.
 extern const char* const state_question;
 PostgresState read_state(const PostgresRows& rows);
 Status check_state(const PostgresState& state, const std::string& place);

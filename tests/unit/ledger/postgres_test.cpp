@@ -12,7 +12,7 @@ namespace {
 class PostgresTest : public testing::Test {
  protected:
   std::unique_ptr<Ledger> open() {
-    auto store = open_postgres_store(url, {schema.name(), "", traffic});
+    auto store = open_postgres_store(url, {schema.name(), "", 30'000, traffic});
     EXPECT_TRUE(store) << store.error().text();
     return make_stored_ledger(*std::move(store), {publish});
   }
@@ -127,6 +127,22 @@ TEST_F(PostgresTest, ABrokerThatOpensTheLedgerTakesItOver) {
   EXPECT_FALSE(may_try_again(refused.error()));
   EXPECT_EQ(also_one->apply(submits(1, 1), start_us).error().code, Code::ledger_in_use);
   EXPECT_TRUE(other->apply(submits(1, 1), start_us));
+}
+
+TEST_F(PostgresTest, ABrokerThatFallsSilentInATransactionHoldsNobodyUp) {
+  auto silent = open_postgres_store(url, {schema.name(), "", 50});
+  ASSERT_TRUE(silent) << silent.error().text();
+  const auto batch = submits(0, 1);
+  const auto other = open();
+  ASSERT_TRUE(other->apply(submits(1, 1), start_us));
+  (*silent)->expect(batch);
+  ASSERT_TRUE((*silent)->begin(true));  // which locks the tenant
+  const auto replies = other->apply(submits(2, 1), start_us);
+  EXPECT_TRUE(replies) << replies.error().text();
+  const Status late = (*silent)->commit();
+  ASSERT_FALSE(late);
+  EXPECT_TRUE(may_try_again(late.error())) << late.error().text();
+  EXPECT_TRUE((*silent)->roll_back());
 }
 
 TEST_F(PostgresTest, BrokersThatStartTogetherMakeOneLedger) {
