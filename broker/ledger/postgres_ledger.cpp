@@ -98,6 +98,14 @@ Status PostgresStore::begin(bool writes) {
   connection_.send(writes ? "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
                           : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
   connection_.send(state_question, idle_ms_);
+  // Before any change, so that the row is locked for as long as the server may still commit.
+  if (writes) {
+    connection_.send(
+        "INSERT INTO @.handles VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * "
+        "1000000)::bigint) ON CONFLICT (handle) DO UPDATE SET batch = excluded.batch, "
+        "seen_us = excluded.seen_us",
+        handle_, ++batch_);
+  }
   records_.begin(epoch_, writes);
   records_.send_expected(expected_);
   auto answers = connection_.settle();
@@ -120,7 +128,7 @@ Status PostgresStore::begin(bool writes) {
     return sound;
   }
   epoch_ = state.epoch;
-  answers.erase(answers.begin(), answers.begin() + 2);
+  answers.erase(answers.begin(), answers.begin() + (writes ? 3 : 2));
   records_.take_expected(expected_, std::move(answers));
   expected_ = {};
   return {};
@@ -128,14 +136,7 @@ Status PostgresStore::begin(bool writes) {
 
 Status PostgresStore::commit() {
   const auto start = std::chrono::steady_clock::now();
-  if (writing_) {
-    records_.flush();
-    connection_.send(
-        "INSERT INTO @.handles VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * "
-        "1000000)::bigint) ON CONFLICT (handle) DO UPDATE SET batch = excluded.batch, "
-        "seen_us = excluded.seen_us",
-        handle_, ++batch_);
-  }
+  if (writing_) records_.flush();
   connection_.ask("COMMIT");
   if (traffic_) *traffic_ = {connection_.statements(), connection_.round_trips()};
   MILLRACE_TRY(connection_.status());

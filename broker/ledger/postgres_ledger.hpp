@@ -42,10 +42,10 @@
 // In memory a handle keeps only what no other broker can change: the numbers of leases that the
 // sequence gave it. What the rules keep in a transaction is forgotten at its end.
 //
-// Outcome of a commit. Each transaction that changes something writes the number of its batch into
-// the handle's own row of the table `handles`. Where the connection is lost in the COMMIT, the
-// handle locks this row, which waits until the server has ended the lost transaction one way or the
-// other, and reads the number.
+// Outcome of a commit. Each transaction that changes something first writes the number of its batch
+// into the handle's own row of the table `handles`, and sends its changes after the answer. Where
+// the connection is lost in the COMMIT, the handle locks this row, which waits until the server has
+// ended the lost transaction one way or the other, and reads the number.
 //
 // Durability. fsync and full_page_writes must be on, and synchronous_commit anything but off. They
 // are read back in every transaction, before its first change, with the version of the tables.
