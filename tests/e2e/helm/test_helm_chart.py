@@ -116,9 +116,9 @@ def test_one_broker_has_a_ledger_of_its_own():
     assert "volumeClaimTemplates" not in of_kind(rendered("existing claim"), "StatefulSet")["spec"]
 
 
-def test_brokers_of_a_database_have_no_password_in_their_command():
+def test_a_broker_of_a_database_has_no_password_in_its_command():
     broker = of_kind(rendered("postgresql"), "Deployment", "-broker")["spec"]
-    assert broker["replicas"] == 3
+    assert broker["replicas"] == 1 and broker["strategy"] == {"type": "Recreate"}
     container = broker["template"]["spec"]["containers"][0]
     assert "--ledger=$(MILLRACE_LEDGER)" in container["args"]
     environment = {x["name"]: x for x in container["env"]}
@@ -243,7 +243,9 @@ def changed(path, value):
 
 
 @pytest.mark.parametrize("path, value, told", [
-    (["broker", "replicas"], 2, "a ledger in SQLite has one broker"),
+    (["broker", "replicas"], 2, "one broker serves a ledger at a time"),
+    (["broker"], {"replicas": 2, "ledger": {"kind": "postgresql", "postgresql": {
+        "url": "postgresql://millrace@db/millrace"}}}, "one broker serves a ledger at a time"),
     (["broker", "replica"], 2, "replica"),
     (["broker", "ledger", "kind"], "mysql", "kind"),
     (["broker", "ledger", "kind"], "postgresql", "give `url`, or in `urlSecret`"),
