@@ -65,6 +65,10 @@ SETS = {
             "urlSecret": {"name": "db-app"}}}},
         "http": {"enabled": False}, "networkPolicy": {"enabled": False},
         "engines": {"small": {**SMALL, "replicas": 0}}},
+    "published": {
+        "broker": {"options": ["--traces=http://collector.monitoring:4318"]},
+        "http": {"ingress": {"enabled": True}}, "networkPolicy": {"egress": [
+            {"to": [{"namespaceSelector": {}}], "ports": [{"port": 4318}]}]}},
     "existing claim": {"broker": {"ledger": {"sqlite": {"existingClaim": "ledger"}}}},
 }
 

@@ -167,6 +167,32 @@ def test_the_network_lets_in_who_is_named():
     assert not [x for x in rendered("own keys") if x["kind"] == "NetworkPolicy"]
 
 
+def test_what_is_published_can_be_reached():
+    def let_in(objects):
+        policy = of_kind(objects, "NetworkPolicy", "-broker")["spec"]
+        return {tuple(p["port"] for p in x["ports"]): x.get("from", "anybody")
+                for x in policy["ingress"]}
+
+    inside = let_in(rendered("defaults"))
+    assert inside[5570, 5572, 8080] == [{"podSelector": {}}] and (8080,) not in inside
+    outside = let_in(rendered("published"))
+    assert outside[5570, 5572, 8080] == [{"podSelector": {}}]
+    assert outside[8080,] == [{"namespaceSelector": {}}], "of the Ingress' controller"
+    for kind in ("NodePort", "LoadBalancer"):
+        service = let_in(render({"broker": {"service": {"type": kind}}}))
+        assert service[5570, 5572, 8080] == "anybody" and service[5571,] != "anybody"
+
+
+def test_the_broker_may_call_who_is_named():
+    egress = {x: of_kind(rendered(x), "NetworkPolicy", "-broker")["spec"]["egress"]
+              for x in ("defaults", "published")}
+    assert egress["defaults"] == []
+    *named, names = egress["published"]
+    assert named == SETS["published"]["networkPolicy"]["egress"]
+    assert [(x["port"], x["protocol"]) for x in names["ports"]] == [(53, "UDP"), (53, "TCP")]
+    assert "to" not in names
+
+
 def test_monitors_find_the_ports_of_the_pods():
     objects = rendered("everything")
     for part, ending in (("broker", "-broker"), ("engine", "engine-large")):
