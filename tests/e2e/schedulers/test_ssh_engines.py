@@ -2,6 +2,7 @@
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -67,6 +68,24 @@ def test_a_machine_that_is_gone_holds_up_no_other(fleet, place):
     assert done.returncode == 1
     assert "gone: ssh: cannot resolve gone" in done.stdout and "one: started" in done.stdout
     place.until_engines(1)
+
+
+def test_the_last_line_of_the_file_needs_no_end(fleet, place):
+    done = fleet("start", *place.engine_options(), of="one\ntwo --capacity 3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    place.until_engines(2)
+    assert fleet("stop", of="one\ntwo").stdout.count("has stopped") == 2
+
+
+def test_the_key_of_an_engine_that_has_died_is_removed(fleet, place, tmp_path):
+    fleet("start", *place.engine_options(), of="one\n")
+    place.until_engines(1)
+    folder = tmp_path / "homes/one/.local/state/millrace/gpus"
+    os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+    wait_until(lambda: "does not run" in fleet("status", of="one\n").stdout, "its end")
+    assert (folder / "engine.key").exists()
+    assert "does not run" in fleet("stop", of="one\n").stdout
+    assert not (folder / "engine.key").exists()
 
 
 def test_what_is_missing_is_said(fleet, place, tmp_path):
