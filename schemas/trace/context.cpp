@@ -21,6 +21,12 @@ bool is_id(std::string_view text) {
   return is_hex(text) && text.find_first_not_of('0') != std::string_view::npos;
 }
 
+// Only the characters that the header may have: a job's metadata is text, and takes no others.
+bool is_state(std::string_view text) {
+  return text.size() <= state_bytes &&
+         std::ranges::all_of(text, [](char c) { return c >= 0x20 && c <= 0x7e; });
+}
+
 int digit(char c) {
   return c <= '9' ? c - '0' : c - 'a' + 10;
 }
@@ -49,7 +55,7 @@ std::optional<Context> context_of(const std::map<std::string, std::string>& meta
   if (parent == metadata.end()) return {};
   auto context = parse_parent(parent->second);
   const auto state = metadata.find(state_field);
-  if (context && state != metadata.end() && state->second.size() <= state_bytes) {
+  if (context && state != metadata.end() && is_state(state->second)) {
     context->state = state->second;
   }
   return context;

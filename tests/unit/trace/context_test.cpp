@@ -45,6 +45,9 @@ TEST(ContextTest, OfAJobIsInItsMetadata) {
   EXPECT_FALSE(context_of({{"tracestate", "a=1"}}));
   EXPECT_EQ(context_of({{"traceparent", good}, {"tracestate", "a=1"}})->state, "a=1");
   EXPECT_EQ(context_of({{"traceparent", good}, {"tracestate", std::string(513, 'a')}})->state, "");
+  for (const char* bad : {"a=\xff", "a=\xc3\xa9", "a=\t1", "a=\x7f"}) {
+    EXPECT_EQ(context_of({{"traceparent", good}, {"tracestate", bad}})->state, "") << bad;
+  }
 }
 
 TEST(JobPlaceTest, DiffersByParentJobAndTime) {
