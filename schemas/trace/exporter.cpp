@@ -44,13 +44,6 @@ std::uint64_t pause_ms(int posts, std::uint64_t asked_ms) {
   return std::clamp(asked_ms, pause, std::max(pause, longest_pause_ms));
 }
 
-// A URL as the log may show it.
-std::string without_password(const std::string& url) {
-  const auto host = url.find("//") + 2, sign = url.find('@', host);
-  if (sign == std::string::npos || sign > url.find('/', host)) return url;
-  return url.substr(0, host) + url.substr(sign + 1);
-}
-
 class OwnExporter final : public Exporter {
  public:
   explicit OwnExporter(Settings settings) : settings_(std::move(settings)) {}

@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
 std::string decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    int byte = 0;
+    unsigned char byte = 0;  // of unsigned numbers a sign is no digit
     const char* const digits = text.data() + i + 1;
     if (text[i] == '%' && i + 2 < text.size() &&
         std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
@@ -119,11 +119,12 @@ std::string url_of_environment(const Reader& read) {
   const std::string protocol =
       read.text("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL");
   if (protocol == "grpc") {
-    warn(name, url, "the protocol is said to be grpc, and spans go over HTTP alone: give --traces");
+    warn(name, without_password(url),
+         "the protocol is said to be grpc, and spans go over HTTP alone: give --traces");
     return {};
   }
   if (is_url(url)) return url;
-  warn(name, url, "it is no URL with http:// or https://");
+  warn(name, without_password(url), "it is no URL with http:// or https://");
   return {};
 }
 
@@ -158,9 +159,19 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string without_password(const std::string& url) {
+  const auto scheme = url.find("//");
+  const auto host = scheme == std::string::npos ? 0 : scheme + 2;
+  const auto end = std::min(url.find_first_of("/?#", host), url.size());
+  const auto sign = url.substr(0, end).rfind('@');
+  if (sign == std::string::npos || sign < host) return url;
+  return url.substr(0, host) + url.substr(sign + 1);
+}
+
 Status check_url(const std::string& url) {
   if (url.empty() || is_url(url)) return {};
-  return fail(Code::usage, "--traces " + url + " is no URL with http:// or https://",
+  return fail(Code::usage,
+              "--traces " + without_password(url) + " is no URL with http:// or https://",
               "name a receiver of OTLP over HTTP, such as http://127.0.0.1:4318");
 }
 

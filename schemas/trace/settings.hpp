@@ -35,6 +35,9 @@ struct Program {
 using Environment = std::function<std::string(const char* name)>;
 std::string environment(const char* name);
 
+// A URL as the log may show it.
+std::string without_password(const std::string& url);
+
 // Checks what --traces names. Errors: usage (it is neither empty nor a URL with http:// or
 // https://).
 Status check_url(const std::string& url);

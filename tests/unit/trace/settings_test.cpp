@@ -75,6 +75,26 @@ TEST_F(TraceSettingsTest, AUrlThatCannotBeUsedIsLogged) {
   EXPECT_NE(lines_.find("grpc"), std::string::npos) << lines_;
 }
 
+TEST_F(TraceSettingsTest, APasswordIsNotLogged) {
+  EXPECT_EQ(url("", {{own, "ftp://me:s3cret@there/x"}}), "");
+  EXPECT_EQ(url("", {{base, "me:s3cret@there"}}), "");
+  EXPECT_EQ(url("", {{own, "http://me:s3@cret@there"}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}}),
+            "");
+  EXPECT_NE(lines_.find("ftp://there/x"), std::string::npos) << lines_;
+  EXPECT_NE(lines_.find("http://there"), std::string::npos) << lines_;
+  EXPECT_EQ(lines_.find("cret"), std::string::npos) << lines_;
+  EXPECT_EQ(check_url("me:s3cret@there").error().text().find("s3cret"), std::string::npos);
+  EXPECT_EQ(without_password("http://there/a@b"), "http://there/a@b");
+}
+
+TEST_F(TraceSettingsTest, AnEscapeHasTwoDigits) {
+  const auto settings =
+      read("http://here", {{"OTEL_EXPORTER_OTLP_HEADERS", "a=%-1,b=%+1,c=%4,d=%4g,e=%41"}});
+  std::string values;
+  for (const auto& [name, value] : settings->headers) values += value + " ";
+  EXPECT_EQ(values, "%-1 %+1 %4 %4g A ");
+}
+
 TEST_F(TraceSettingsTest, Headers) {
   const auto settings =
       read("http://here",
