@@ -54,6 +54,14 @@ void add_result(const GenerationResult& result, trace::Attributes& to) {
 
 }  // namespace
 
+TracedExecutor::~TracedExecutor() {
+  for (auto& [lease, span] : open_) {
+    span.end_us = clock_.wall_us();
+    span.attributes.add("error.type", "given_back");
+    exporter_.add(std::move(span));
+  }
+}
+
 void TracedExecutor::add(Task task) {
   const auto parent = trace::context_of(
       {{trace::parent_field, task.traceparent}, {trace::state_field, task.tracestate}});

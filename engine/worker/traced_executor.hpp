@@ -20,6 +20,11 @@ class TracedExecutor final : public ExecutorAround {
   TracedExecutor(Executor& inner, trace::Exporter& exporter, std::string name, const Clock& clock)
       : ExecutorAround(inner), exporter_(exporter), name_(std::move(name)), clock_(clock) {}
 
+  // Ends the spans of jobs that have not ended: a drain gives them back to the broker.
+  ~TracedExecutor() override;
+  TracedExecutor(const TracedExecutor&) = delete;
+  TracedExecutor& operator=(const TracedExecutor&) = delete;
+
   void add(Task task) override;
   std::vector<Ended> take_ends() override;
   ExecutorCounts counts() const override;

@@ -86,6 +86,21 @@ TEST_F(TracedExecutorTest, OtherJobsHaveNone) {
   EXPECT_EQ(exporter_.spans.size(), 3u);
 }
 
+TEST_F(TracedExecutorTest, AJobThatIsGivenBackAtTheEndHasASpan) {
+  {
+    TracedExecutor ending{inner_, exporter_, "first", clock_};
+    Task task;
+    task.lease = 9;
+    task.traceparent = parent;
+    ending.add(std::move(task));
+    clock_.advance_us(100);
+    EXPECT_TRUE(exporter_.spans.empty());
+  }
+  ASSERT_EQ(exporter_.spans.size(), 1u);
+  EXPECT_EQ(text(exporter_.spans.front(), "error.type"), "given_back");
+  EXPECT_EQ(exporter_.spans.front().end_us, 5'000'100);
+}
+
 TEST_F(TracedExecutorTest, TellsWhatBecameOfSpans) {
   EXPECT_EQ(traced_.counts().spans_sent, 3u);
   EXPECT_EQ(traced_.counts().spans_dropped, 5u);
