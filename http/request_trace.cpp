@@ -22,7 +22,13 @@ RequestTrace::RequestTrace(const Request& request, std::shared_ptr<trace::Export
   }
   if (!exporter_) return;
   const std::string id = caller ? caller->trace : trace::new_trace_id();
-  if (!exporter_->sampler().takes(caller, id)) return;
+  if (!exporter_->sampler().takes(caller, id)) {
+    // Broker and engine would draw again for a job that names no trace.
+    if (!caller && exporter_->sampler().takes_roots()) {
+      parent_ = trace::parent_text({id, trace::new_span_id(), false});
+    }
+    return;
+  }
   trace::Span span{id, trace::new_span_id(), caller ? caller->span : "", state_,
                    request.method + " " + request.path};
   span.kind = trace::SpanKind::server;
