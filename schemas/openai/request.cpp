@@ -86,6 +86,26 @@ void ask_for_echo(json& job, AnswerForm& form) {
   }
 }
 
+// Names the span of the request, where the metadata have room: a job without its trace is better
+// than none.
+void add_trace(json& metadata, const RequestOptions& options) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, value] : metadata.items()) {
+    bytes += name.size() + (value.is_string() ? value.get_ref<const std::string&>().size() : 0);
+  }
+  const auto add = [&](const std::string& name, const std::string& value) {
+    const std::uint64_t more = name.size() + value.size();
+    if (value.empty() || metadata.size() >= limits::metadata_entries ||
+        bytes + more > limits::metadata_bytes) {
+      return;
+    }
+    bytes += more;
+    metadata[name] = value;
+  };
+  add("traceparent", options.traceparent);
+  if (metadata.contains("traceparent")) add("tracestate", options.tracestate);
+}
+
 // Adds the job of a body with one prompt.
 Status add_job(json body, std::string id, const RequestOptions& options, Request& out) {
   MILLRACE_ASSIGN(json job, job_of_body(out.form.endpoint, std::move(body)));
@@ -96,8 +116,7 @@ Status add_job(json body, std::string id, const RequestOptions& options, Request
   if (options.deadline_us) job["deadline_us"] = *options.deadline_us;
   if (options.seed && !job.contains("seed")) job["seed"] = *options.seed + out.jobs.size();
   MILLRACE_TRY(note_body(job, out.form.endpoint));
-  if (!options.traceparent.empty()) job["metadata"]["traceparent"] = options.traceparent;
-  if (!options.tracestate.empty()) job["metadata"]["tracestate"] = options.tracestate;
+  add_trace(job["metadata"], options);
   RequestedJob& added = out.jobs.emplace_back();
   added.id = std::move(id);
   json::to_msgpack(job, added.body);

@@ -57,6 +57,26 @@ TEST(OpenAIRequest, AChatIsAJob) {
   EXPECT_EQ(job.metadata.at(std::string(shape_key)), "chat");
 }
 
+TEST(OpenAIRequest, ATraceIsLeftOutWhereTheMetadataHaveNoRoom) {
+  const RequestOptions traced{.traceparent = std::string(55, '1'), .tracestate = "a=1"};
+  const auto metadata = [&](std::size_t entries, std::size_t bytes) {
+    std::string fields;
+    for (std::size_t i = 0; i < entries; ++i) {
+      fields += (i == 0 ? "\"" : ",\"") + std::to_string(100 + i) + "\":\"" +
+                std::string(i == 0 ? bytes : 1, 'x') + "\"";
+    }
+    return job_of(chat(",\"metadata\":{" + fields + "}", traced)).metadata;
+  };
+  EXPECT_EQ(metadata(1, 1).at("traceparent"), traced.traceparent);
+  EXPECT_EQ(metadata(1, 1).at("tracestate"), "a=1");
+  // One entry says what the job was made of.
+  const std::size_t most = limits::metadata_entries - 1;
+  EXPECT_FALSE(metadata(most, 1).contains("traceparent"));
+  EXPECT_TRUE(metadata(most - 1, 1).contains("traceparent"));
+  EXPECT_FALSE(metadata(most - 1, 1).contains("tracestate"));
+  EXPECT_FALSE(metadata(1, limits::metadata_bytes - 60).contains("traceparent"));
+}
+
 TEST(OpenAIRequest, ASeedIsForBodiesWithoutOne) {
   EXPECT_EQ(job_of(chat("", {.seed = 7})).request.sampling.seed, 7U);
   EXPECT_EQ(job_of(chat(R"(,"seed":null)", {.seed = 7})).request.sampling.seed, 7U);
