@@ -40,6 +40,9 @@ def test_the_drain_ends_before_the_time_limit(path):
     assert said.read_text().splitlines()[3] == "20"
     run(environment, "--drain-timeout=9")
     assert said.read_text().splitlines()[2:-1] == ["--drain-timeout=9"], "an option counts more"
+    for words in (["--name=mine"], ["--name", "mine"]):
+        run(environment, *words)
+        assert said.read_text().splitlines()[:-1] == ["--drain-timeout", "150", *words]
 
 
 def test_what_is_missing_is_said(path):
