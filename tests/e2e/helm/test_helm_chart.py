@@ -153,6 +153,17 @@ def test_engines_get_what_their_device_needs():
     assert of_kind(rendered("own keys"), "Deployment", "small")["spec"]["replicas"] == 0
 
 
+def test_names_are_texts_whatever_they_look_like():
+    objects = render({
+        "http": {"ingress": {"enabled": True, "host": "*.example", "tlsSecret": "outer"}},
+        "engines": {"odd": {"model": {"file": "a.gguf", "name": "a: b #1", "claim": "m"}}}})
+    ingress = of_kind(objects, "Ingress")["spec"]
+    assert ingress["rules"][0]["host"] == "*.example"
+    assert ingress["tls"][0]["hosts"] == ["*.example"]
+    engine = of_kind(objects, "Deployment", "odd")["spec"]["template"]["spec"]["containers"][0]
+    assert "--model-name=a: b #1" in engine["args"]
+
+
 def test_the_network_lets_in_who_is_named():
     policy = of_kind(rendered("everything"), "NetworkPolicy", "-broker")["spec"]
     by_port = {tuple(p["port"] for p in x["ports"]): x["from"] for x in policy["ingress"]}
@@ -277,6 +288,9 @@ def changed(path, value):
     (["broker", "ledger", "kind"], "postgresql", "give `url`, or in `urlSecret`"),
     (["broker", "ledger", "postgresql"], {"url": "postgresql://me:secret@db/x"}, "url"),
     (["broker", "ledger", "sqlite", "size"], "20 GB", "size"),
+    (["broker", "ledger", "sqlite", "size"], "20", "size"),
+    (["broker", "options"], ["--drain-wait-ms=5"], "the chart gives --drain-wait-ms itself"),
+    (["engines", "small", "options"], ["--name=me"], "the chart gives --name itself"),
     (["broker", "ports", "clients"], 70000, "clients"),
     (["broker", "options"], ["--keep-results 7d"], "options"),
     (["broker", "tenants"], ["acme=3"], "tenants"),
@@ -311,4 +325,7 @@ def test_what_the_notes_say(tmp_path):
         assert f"{RELEASE}-millrace-broker:5570" in said
         assert ("No engine is configured" in said) == (name == "defaults")
         assert ("kubectl" in said) == (name == "defaults")
+        assert ("unknown_model" in said) == (name == "defaults")
+        if name == "defaults":
+            assert said.index("umask 077") < said.index(">client.key")
         assert ("go-template={{index .data" in said) == (name == "defaults")

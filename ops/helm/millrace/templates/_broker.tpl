@@ -3,6 +3,8 @@
 {{- $broker := .Values.broker -}}
 {{- $postgresql := $broker.ledger.postgresql -}}
 {{- $sqlite := eq $broker.ledger.kind "sqlite" -}}
+{{- $given := "ledger|listen|listen-engines|listen-doorbell|metrics|keys|http|http-timeout|http-allow-origin|http-cert|http-key|drain-wait-ms|tenant|log-level|log-json" -}}
+{{- include "millrace.checkOptions" (list "broker.options" $broker.options $given) -}}
 metadata:
   labels: {{- include "millrace.labels" (list . "broker") | nindent 4 }}
   {{- with $broker.annotations }}

@@ -3,6 +3,8 @@
 {{- $root := index . 0 -}}
 {{- $engine := index . 2 -}}
 {{- $nvidia := eq $engine.device "nvidia" -}}
+{{- $given := "model|model-name|broker|key|name|metrics|drain-timeout|log-level|log-json" -}}
+{{- include "millrace.checkOptions" (list (printf "%s: options" (index . 1)) $engine.options $given) -}}
 {{- $gpus := ternary (int64 $engine.gpus) 1 $nvidia -}}
 {{- $divides := regexMatch "(^| )--(devices|pipeline)" (join " " $engine.options) -}}
 {{- $each := and (gt $gpus 1) (not $divides) -}}
@@ -33,8 +35,8 @@ spec:
       imagePullPolicy: {{ $root.Values.images.pullPolicy }}
       command: [millrace-engine]
       args:
-        - --model=/models/{{ $engine.model.file }}
-        - --model-name={{ include "millrace.modelName" $engine }}
+        - {{ printf "--model=/models/%s" $engine.model.file | quote }}
+        - {{ printf "--model-name=%s" (include "millrace.modelName" $engine) | quote }}
         - --broker=tcp://{{ include "millrace.brokerName" $root }}:{{ $root.Values.broker.ports.engines }}
         - --key=/etc/millrace/key/engine.key
         - --name=$(POD_NAME)

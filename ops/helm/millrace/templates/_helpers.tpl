@@ -24,6 +24,17 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" (index . 0).Chart.Name (index . 0).Chart.Version }}
 {{- end -}}
 
+{{/* Refuses options that the chart gives already. Takes where they are, the options, and names with | between them. */}}
+{{- define "millrace.checkOptions" -}}
+{{- $where := index . 0 -}}
+{{- $given := printf "^--(%s)(=.*)?$" (index . 2) -}}
+{{- range index . 1 -}}
+{{- if regexMatch $given . -}}
+{{- fail (printf "%s: the chart gives %s itself; set it by the chart's own value" $where (splitList "=" . | first)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* An image. Takes the context and an entry of `images`. */}}
 {{- define "millrace.image" -}}
 {{- $images := (index . 0).Values.images -}}
