@@ -5,10 +5,13 @@
 #include <string_view>
 #include <utility>
 
+#include "schemas/base/utf8.hpp"
+
 namespace millrace::http {
 namespace {
 
 constexpr int lines_at_once = 256;
+constexpr std::size_t told_bytes = 500;  // of a message, which may quote the line
 
 // OpenAI's names, where it has one for what is wrong.
 std::string code_of(Code code) {
@@ -26,6 +29,13 @@ std::string param_of(std::string_view message) {
     }
   }
   return {};
+}
+
+std::string cut(std::string text) {
+  if (text.size() <= told_bytes) return text;
+  text.resize(told_bytes);
+  text.resize(utf8_complete_prefix(text));
+  return text + "...";
 }
 
 }  // namespace
@@ -49,7 +59,8 @@ Result<bool> BatchCheck::step() {
 void BatchCheck::check(const client::InputLine& line) {
   const client::ParsedLine parsed = client::parse_line(line, {.own_queue = true});
   const auto wrong = [&](std::string code, std::string message, std::string param) {
-    errors_.push_back({std::move(code), std::move(message), std::move(param), line.number});
+    errors_.push_back(
+        {std::move(code), cut(std::move(message)), cut(std::move(param)), line.number});
   };
   if (parsed.error && !parsed.error_in_body) {
     const Error& error = *parsed.error;

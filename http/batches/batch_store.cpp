@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view record_end = ".json";
 
-Result<StoredBatch> read_record(const std::string& text) {
+Result<StoredBatch> read_record(Env& env, const std::string& path) {
+  MILLRACE_ASSIGN(const std::string text, read_file(env, path, limits::MiB));
   try {
     const auto value = nlohmann::json::parse(text);
     StoredBatch batch;
@@ -54,8 +55,7 @@ Status BatchStore::load() {
       MILLRACE_TRY(env_.remove(path));
       continue;
     }
-    MILLRACE_ASSIGN(const std::string text, read_file(env_, path, limits::MiB));
-    auto batch = read_record(text);
+    auto batch = read_record(env_, path);
     if (!batch) {  // the others are served
       log_error("the record of a batch cannot be used: " + path, batch.error());
       continue;

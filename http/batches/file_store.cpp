@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
 constexpr std::string_view record_end = ".json", data_end = ".data";
 
-Result<StoredFile> read_record(const std::string& text) {
+Result<StoredFile> read_record(Env& env, const std::string& path) {
+  MILLRACE_ASSIGN(const std::string text, read_file(env, path, limits::MiB));
   try {
     const auto value = nlohmann::json::parse(text);
     StoredFile file;
@@ -56,8 +57,7 @@ Status FileStore::load(const std::set<std::string>& expected) {
       MILLRACE_TRY(env_.remove(path));
       continue;
     }
-    MILLRACE_ASSIGN(const std::string text, read_file(env_, path, limits::MiB));
-    auto file = read_record(text);
+    auto file = read_record(env_, path);
     if (!file) {  // the others are served
       log_error("the record of a file cannot be used: " + path, file.error());
       continue;

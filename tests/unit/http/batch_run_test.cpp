@@ -10,6 +10,7 @@
 #include "client/lines/line_id.hpp"
 #include "http/batches/upload.hpp"
 #include "schemas/base/fault_env.hpp"
+#include "schemas/base/utf8.hpp"
 #include "tests/unit/client/fake_broker.hpp"
 
 namespace millrace::http {
@@ -183,6 +184,38 @@ TEST_F(BatchRunTest, WrongLinesFailTheBatchBeforeAnythingRuns) {
   EXPECT_EQ(batch->object.errors[0].line, 4u);
   EXPECT_EQ(batch->object.errors[1].code, "invalid_json_line");
   EXPECT_TRUE(broker_.jobs.empty());
+}
+
+TEST_F(BatchRunTest, ALineIsQuotedInPart) {
+  std::string letters;
+  for (int i = 0; i < 100'000; ++i) letters += "\xc3\xa9";
+  const std::string start = R"({"custom_id": "c", "method": "POST", "url": "/v1/completions)";
+  const std::string end = "\", \"body\": {\"prompt\": \"x\"}}\n";
+  std::string text;
+  for (int i = 0; i < 20; ++i) {
+    text += start + letters + end;
+    text += "{\"" + letters + "\": 1, \"" + letters + "\": 1}\n";
+  }
+  const std::string id = add_batch(text);
+  ASSERT_TRUE(run(id));
+  const auto errors = batches_->find(id)->object.errors;
+  ASSERT_EQ(errors.size(), 40u);
+  for (const auto& error : errors) {
+    EXPECT_LE(error.message.size(), 503u);
+    EXPECT_TRUE(utf8_valid(error.message));
+  }
+  open();
+  EXPECT_EQ(batches_->find(id)->object.errors, errors);
+}
+
+TEST_F(BatchRunTest, ARecordThatCannotBeReadIsLeftOut) {
+  const std::string id = add_batch(lines(1));
+  const std::string large = std::string(2 * limits::MiB, ' ') + "{}";
+  ASSERT_TRUE(write_file_atomically(env_, "/http/batches/batch_large.json", large));
+  open();
+  EXPECT_TRUE(batches_->find(id));
+  EXPECT_FALSE(batches_->find("batch_large"));
+  EXPECT_TRUE(*env_.exists("/http/batches/batch_large.json"));
 }
 
 TEST_F(BatchRunTest, WhatIsWrongInARequestIsItsLinesError) {

@@ -152,6 +152,18 @@ TEST_F(FileStoreTest, WhatHasExpiredIsGone) {
   EXPECT_EQ(left(), 0u);
 }
 
+TEST_F(FileStoreTest, ARecordThatCannotBeReadIsLeftOut) {
+  auto store = open();
+  const auto file = upload(*store, "text");
+  const std::string large(2 * limits::MiB, ' ');
+  ASSERT_TRUE(write_file_atomically(env_, "/http/files/file-a.json", large));
+  ASSERT_TRUE(write_file_atomically(env_, "/http/files/file-a.data", "a"));
+  store = open();
+  EXPECT_EQ(content(*store, file->id), "text");
+  EXPECT_FALSE(store->find("acme", "file-a"));
+  EXPECT_EQ(content(*store, "file-a"), "a");
+}
+
 TEST_F(FileStoreTest, DataOfAFileThatIsBeingMadeIsKept) {
   auto store = open();
   ASSERT_TRUE(write_file_atomically(env_, "/http/files/file-a.data", "a"));
