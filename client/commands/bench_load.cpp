@@ -153,9 +153,12 @@ Status BenchLoad::run(Session& session, EventLoopOptions options, EventHandler& 
     return take(number, result);
   });
   Submitter submitter(session, clock_, *this);
-  return EventLoop(session, clock_, std::move(options)).run({&beside, &submitter, &*wait_}, [&] {
-    return submitter.done() && wait_->done();
-  });
+  const Status done =
+      EventLoop(session, clock_, std::move(options)).run({&beside, &submitter, &*wait_}, [&] {
+        return submitter.done() && wait_->done();
+      });
+  wait_.reset();  // the session may end before this object
+  return done;
 }
 
 }  // namespace millrace::client

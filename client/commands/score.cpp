@@ -185,12 +185,15 @@ Status ScoreRun::run(Session& session, const Clock& clock, EventHandler& beside)
     return Status();
   });
   Submitter submitter(session, clock, *this);
-  MILLRACE_TRY(
+  const Status done =
       EventLoop(session, clock, loop_options(flags_.broker))
-          .run({&beside, &submitter, &*wait_}, [&] { return submitter.done() && wait_->done(); }));
-  for (const LostResult& lost : wait_->lost()) {
-    fail_line(lost.tag, {Code::trimmed, "the broker deleted the result before it was read",
-                         "score the text again; the broker's --keep-results is too short"});
+          .run({&beside, &submitter, &*wait_}, [&] { return submitter.done() && wait_->done(); });
+  const auto lost = wait_->lost();
+  wait_.reset();  // the session may end before this object
+  MILLRACE_TRY(done);
+  for (const LostResult& one : lost) {
+    fail_line(one.tag, {Code::trimmed, "the broker deleted the result before it was read",
+                        "score the text again; the broker's --keep-results is too short"});
   }
   return {};
 }

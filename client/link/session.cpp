@@ -37,6 +37,12 @@ class BrokerSession final : public Session {
     streams_.push_back(stream);
     return socket_->subscribe(stream);
   }
+  Status unsubscribe(const std::string& stream) override {
+    const auto found = std::ranges::find(streams_, stream);
+    if (found == streams_.end()) return {};
+    streams_.erase(found);
+    return socket_->unsubscribe(stream);
+  }
   void watch(const std::string& stream) override {
     std::uint64_t& question = watched_[stream];
     if (ready_) {

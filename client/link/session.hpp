@@ -60,6 +60,8 @@ class Session {
   virtual void forget(std::uint64_t id) = 0;
   // From now on poll() reports the rings for this stream.
   virtual Status subscribe(const std::string& stream) = 0;
+  // Takes one subscription back.
+  virtual Status unsubscribe(const std::string& stream) = 0;
   // From now on poll() returns the partials of this stream's jobs among its answers, with id 0. The
   // session asks for them again after it lost the connection. Some may be missed.
   virtual void watch(const std::string& stream) = 0;

@@ -76,6 +76,10 @@ class NetBrokerSocket final : public BrokerSocket {
     return bell_ ? bell_->subscribe(prefix_ + stream) : Status();
   }
 
+  Status unsubscribe(const std::string& stream) override {
+    return bell_ ? bell_->unsubscribe(prefix_ + stream) : Status();
+  }
+
   Result<bool> send(const std::string& frame) override {
     const Status sent = connection_->dealer.send_frame(frame);
     if (!sent && sent.error().code != Code::overloaded) {

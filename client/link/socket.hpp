@@ -26,6 +26,7 @@ class BrokerSocket {
   virtual Status connect_doorbell(const std::string& endpoint, const std::string& prefix,
                                   const std::vector<std::string>& streams) = 0;
   virtual Status subscribe(const std::string& stream) = 0;
+  virtual Status unsubscribe(const std::string& stream) = 0;
 
   virtual Result<bool> send(const std::string& frame) = 0;  // false: the queue is full
   struct Happened {

@@ -16,6 +16,13 @@ StreamReader::StreamReader(Session& session, const Clock& clock, StreamReaderOpt
   }
 }
 
+StreamReader::~StreamReader() {
+  if (question_ != 0) session_.forget(question_);
+  if (const Status left = session_.unsubscribe(options_.stream); !left) {
+    log_warn("cannot unsubscribe from a stream's doorbell", left.error());
+  }
+}
+
 Status StreamReader::tick() {
   due_ = due_ || clock_.monotonic_us() - asked_us_ > options_.poll_ms * us_per_ms;
   if (question_ == 0 && due_ && (!caught_up_ || options_.follow)) {

@@ -3,7 +3,8 @@
 // number on: when a doorbell rings, when the last answer held entries, and when no doorbell has
 // rung for a while. The broker reads the next entries while the sink works on those of an answer.
 // Errors: trimmed, epoch_changed (the stream belongs to another log than before), internal (a gap),
-// and the broker's refusals. The sink may go on after them. Thread safety: one thread.
+// and the broker's refusals. The sink may go on after them.
+// The session must outlive it. Thread safety: one thread.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,9 @@ class EntrySink {
 class StreamReader final : public EventHandler {
  public:
   StreamReader(Session& session, const Clock& clock, StreamReaderOptions options, EntrySink& sink);
+  ~StreamReader() override;  // gives the subscription back
+  StreamReader(const StreamReader&) = delete;
+  StreamReader& operator=(const StreamReader&) = delete;
 
   Status tick() override;
   void rang(const std::string& stream) override { due_ = due_ || stream == options_.stream; }

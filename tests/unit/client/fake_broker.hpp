@@ -91,6 +91,7 @@ class FakeSocket final : public BrokerSocket {
     return {};
   }
   Status subscribe(const std::string&) override { return {}; }
+  Status unsubscribe(const std::string&) override { return {}; }
   Result<bool> send(const std::string& frame) override {
     MILLRACE_ASSIGN(const Envelope question, decode_envelope(frame));
     if (!broker_.silent) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "client/link/stream_reader.hpp"
 #include "client/link/submitter.hpp"
@@ -17,7 +18,14 @@ class ScriptedSession final : public Session {
     return last;
   }
   void forget(std::uint64_t id) override { questions.erase(id); }
-  Status subscribe(const std::string&) override { return {}; }
+  Status subscribe(const std::string& stream) override {
+    streams.insert(stream);
+    return {};
+  }
+  Status unsubscribe(const std::string& stream) override {
+    streams.erase(streams.find(stream));
+    return {};
+  }
   void watch(const std::string&) override {}
   Status poll(std::uint32_t, std::vector<Envelope>&, std::vector<Bell>&) override { return {}; }
   bool ready() const override { return true; }
@@ -28,6 +36,7 @@ class ScriptedSession final : public Session {
   bool keyed() const override { return false; }
 
   std::map<std::uint64_t, Message> questions;
+  std::multiset<std::string> streams;  // that are subscribed to
   std::uint64_t last = 0;
 
  private:
@@ -109,6 +118,19 @@ TEST_F(StreamReaderTest, AsksWithoutARingAfterAWhile) {
   clock_.advance_us(1'100'000);
   ASSERT_TRUE(reader_.tick());
   EXPECT_EQ(session_.last, 2U);
+}
+
+TEST_F(StreamReaderTest, GivesBackWhatItHasOfTheSession) {
+  {
+    StreamReaderOptions options;
+    options.stream = "other";
+    StreamReader reader(session_, clock_, options, *this);
+    ASSERT_TRUE(reader.tick());
+    EXPECT_EQ(session_.streams, (std::multiset<std::string>{"other", "results"}));
+    EXPECT_EQ(session_.questions.size(), 1U);
+  }
+  EXPECT_EQ(session_.streams, (std::multiset<std::string>{"results"}));
+  EXPECT_TRUE(session_.questions.empty());
 }
 
 TEST_F(StreamReaderTest, WithoutFollowItStopsAskingOnceItHasCaughtUp) {
