@@ -42,7 +42,7 @@ Result<std::unique_ptr<FileStore>> FileStore::open(Env& env, const Clock& clock,
 
 Status FileStore::load(const std::set<std::string>& expected) {
   MILLRACE_ASSIGN(const auto parts, env_.list(folder_ + "/parts"));
-  for (const auto& name : parts) MILLRACE_TRY(env_.remove(folder_ + "/parts/" + name));
+  for (const auto& name : parts) MILLRACE_TRY(env_.drop(folder_ + "/parts/" + name));
   MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/files"));
   const std::set<std::string> known(names.begin(), names.end());
   for (const std::string& name : names) {
@@ -90,11 +90,11 @@ Status FileStore::check_room(const std::string& tenant, std::uint64_t bytes) {
 }
 
 Result<std::unique_ptr<File>> FileStore::begin_part(const std::string& id) {
-  return env_.open(part_path(id), OpenMode::create_new);
+  return env_.open(part_path(id), OpenMode::temporary);
 }
 
 void FileStore::drop_part(const std::string& id) {
-  if (const Status gone = env_.remove(part_path(id)); !gone) {
+  if (const Status gone = env_.drop(part_path(id)); !gone) {
     log_warn("the rest of an upload was not removed", gone.error());
   }
 }

@@ -42,6 +42,7 @@ class FileStore {
   static std::string new_id();  // "file-" and 32 hex digits
   // Whether so many more bytes fit. Errors: disk_full, limit_exceeded (of the tenant's files).
   Status check_room(const std::string& tenant, std::uint64_t bytes);
+  // Do not wait for the disk: what is lost of a part, or comes back, is gone after the next start.
   Result<std::unique_ptr<File>> begin_part(const std::string& id);
   void drop_part(const std::string& id);
   std::string part_path(const std::string& id) const { return folder_ + "/parts/" + id; }

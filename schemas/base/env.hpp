@@ -5,6 +5,7 @@
 // Durability: a file's content survives a power cut once sync() or sync_data() has returned; the
 // creation or removal of a name survives it once sync_directory() of its folder has returned. An
 // open() that creates a file, rename(), remove() and make_directories() sync the folder themselves.
+// Where a folder is emptied at each start, OpenMode::temporary and drop() do without that.
 // An error of a sync is final: nobody knows what reached the disk, and a second try may report
 // success wrongly; the caller must stop and recover from what it can read.
 //
@@ -46,7 +47,8 @@ enum class OpenMode : std::uint8_t {
   read,        // must exist
   write,       // read and write; created when absent
   create_new,  // read and write; must not exist
-  replace      // read and write; created, or emptied when it exists
+  replace,     // read and write; created, or emptied when it exists
+  temporary    // as create_new, but its folder is not synced
 };
 
 // Who may read and write a file: only its owner for the product's own files, also for one that
@@ -69,6 +71,8 @@ class Env {
   virtual Status make_directories(const std::string& folder) = 0;             // missing ones: 0700
   virtual Status rename(const std::string& from, const std::string& to) = 0;  // replaces `to`
   virtual Status remove(const std::string& path) = 0;  // a file; not_found if it is absent
+  // As remove, but the folder is not synced: after a power cut the name may be there again.
+  virtual Status drop(const std::string& path) { return remove(path); }
   virtual Status sync_directory(const std::string& folder) = 0;
   virtual Result<std::uint64_t> free_bytes(const std::string& folder) = 0;
 

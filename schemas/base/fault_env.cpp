@@ -290,16 +290,18 @@ Result<std::unique_ptr<File>> FaultEnv::open_file(const std::string& path, OpenM
   const auto found = disk_->names.find(path);
   const bool there = found != disk_->names.end();
   if (disk_->folders.contains(path)) return fail(Code::io_error, path + " is a folder");
-  if (mode == OpenMode::create_new && there) return fail(Code::io_error, path + " exists");
+  const bool is_new = mode == OpenMode::create_new || mode == OpenMode::temporary;
+  if (is_new && there) return fail(Code::io_error, path + " exists");
   std::shared_ptr<Inode> inode = there ? found->second : nullptr;
   if (!there) {
     if (mode == OpenMode::read || !disk_->folders.contains(parent_directory(path))) {
       return fail(Code::not_found, "cannot open " + path + ": there is no such file");
     }
-    MILLRACE_TRY(disk_->begin("create", path));
+    MILLRACE_TRY(disk_->begin(mode == OpenMode::temporary ? "create temporary" : "create", path));
     inode = std::make_shared<Inode>();
     disk_->change_name(path, inode);
-    if (!disk_->power_goes_now()) disk_->sync_names(parent_directory(path));
+    const bool synced = mode != OpenMode::temporary && !disk_->power_goes_now();
+    if (synced) disk_->sync_names(parent_directory(path));
     MILLRACE_TRY(disk_->end(path));
   } else if (mode == OpenMode::replace && !inode->content.empty()) {
     MILLRACE_TRY(disk_->begin("truncate", path));
@@ -367,11 +369,20 @@ Status FaultEnv::rename(const std::string& from, const std::string& to) {
 }
 
 Status FaultEnv::remove(const std::string& path) {
+  return remove_as("remove", path);
+}
+
+Status FaultEnv::drop(const std::string& path) {
+  return remove_as("drop", path);
+}
+
+Status FaultEnv::remove_as(std::string_view operation, const std::string& path) {
   const std::lock_guard lock(disk_->mutex);
-  MILLRACE_TRY(disk_->begin("remove", path));
+  MILLRACE_TRY(disk_->begin(operation, path));
   if (!disk_->names.contains(path)) return fail(Code::not_found, "cannot remove " + path);
   disk_->change_name(path, nullptr);
-  if (!disk_->power_goes_now()) disk_->sync_names(parent_directory(path));
+  const bool synced = operation == "remove" && !disk_->power_goes_now();
+  if (synced) disk_->sync_names(parent_directory(path));
   return disk_->end(path);
 }
 

@@ -43,6 +43,7 @@ class FaultEnv final : public Env {
   Status make_directories(const std::string& folder) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove(const std::string& path) override;
+  Status drop(const std::string& path) override;
   Status sync_directory(const std::string& folder) override;
   Result<std::uint64_t> free_bytes(const std::string& folder) override;
 
@@ -51,6 +52,7 @@ class FaultEnv final : public Env {
  private:
   Result<std::unique_ptr<File>> open_file(const std::string& path, OpenMode mode,
                                           Access access) override;
+  Status remove_as(std::string_view operation, const std::string& path);
   std::shared_ptr<Disk> disk_;
 };
 

@@ -214,8 +214,13 @@ class PosixEnv final : public Env {
   }
 
   Status remove(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) return system_failure("cannot remove", path, errno);
+    MILLRACE_TRY(drop(path));
     return sync_folder(parent_directory(path));
+  }
+
+  Status drop(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) return system_failure("cannot remove", path, errno);
+    return {};
   }
 
   Status sync_directory(const std::string& folder) override { return sync_folder(folder); }
@@ -234,9 +239,9 @@ class PosixEnv final : public Env {
     const mode_t permissions = access == Access::owner ? 0600 : 0666;
     int flags = O_CLOEXEC | (mode == OpenMode::read ? O_RDONLY : O_RDWR);
     bool created = false;
-    if (mode == OpenMode::create_new) {
+    if (mode == OpenMode::create_new || mode == OpenMode::temporary) {
       flags |= O_CREAT | O_EXCL;
-      created = true;
+      created = mode == OpenMode::create_new;
     }
     if (mode == OpenMode::replace) flags |= O_TRUNC;
     int fd = retry([&] { return ::open(path.c_str(), flags, permissions); });

@@ -47,6 +47,10 @@ TEST_F(PosixEnvTest, ModesMeanWhatTheySay) {
   EXPECT_EQ(env_->open(at("a"), OpenMode::create_new).error().code, Code::io_error);
   EXPECT_EQ(env_->open(at("a"), OpenMode::write).value()->size().value(), 1u);
   EXPECT_EQ(env_->open(at("a"), OpenMode::replace).value()->size().value(), 0u);
+  ASSERT_TRUE(env_->open(at("t"), OpenMode::temporary).value()->append("x"));
+  EXPECT_EQ(env_->open(at("t"), OpenMode::temporary).error().code, Code::io_error);
+  EXPECT_TRUE(env_->drop(at("t")));
+  EXPECT_EQ(env_->drop(at("t")).error().code, Code::not_found);
   EXPECT_EQ(env_->open(folder_, OpenMode::read).error().code, Code::io_error);
   EXPECT_EQ(env_->open(at("no/folder"), OpenMode::write).error().code, Code::not_found);
   const auto read_only = env_->open(at("a"), OpenMode::read).value();

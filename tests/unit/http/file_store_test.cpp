@@ -112,6 +112,23 @@ TEST_F(FileStoreTest, AnUploadThatIsRefusedLeavesNothing) {
   EXPECT_EQ(env_.list("/http/files")->size(), 2u);
 }
 
+// An upload begins and is given up on the server's only thread, which waits for no disk.
+TEST_F(FileStoreTest, APartNeedsNoSync) {
+  const auto store = open();
+  std::vector<std::string> operations;
+  env_.set_hook([&](std::string_view operation, const std::string& /*path*/) {
+    operations.emplace_back(operation);
+    return Status();
+  });
+  {
+    Upload upload(*store, clock_, "acme");
+    ASSERT_TRUE(upload.take({.name = "file", .filename = "x", .bytes = "text"}));
+  }
+  EXPECT_EQ(operations, (std::vector<std::string>{"create temporary", "drop"}));
+  env_.set_hook(nullptr);
+  EXPECT_EQ(left(), 0u);
+}
+
 TEST_F(FileStoreTest, AFullDiskRefusesUploadsAndKeepsWhatIsThere) {
   const auto store = open();
   ASSERT_TRUE(upload(*store, "text"));
