@@ -112,12 +112,22 @@ Status FileStore::save(const StoredFile& file) {
   return write_file_atomically(env_, record_path(file.object.id), text + "\n");
 }
 
+// Without a record there is no file: the data goes back to whom it came from, who may try again.
+void FileStore::give_back(const std::string& id, const std::string& from) {
+  Status done = env_.remove(record_path(id));  // it may be there, and not be durable
+  if (done || done.error().code == Code::not_found) done = env_.rename(data_path(id), from);
+  if (!done) log_warn("the data of a file without a record stays", done.error());
+}
+
 Status FileStore::add(StoredFile file, const std::string& from) {
   const std::scoped_lock change(change_mutex_);
   const std::string& id = file.object.id;
   MILLRACE_ASSIGN(const bool there, env_.exists(from));
   if (there) MILLRACE_TRY(env_.rename(from, data_path(id)));
-  MILLRACE_TRY(save(file));
+  if (const Status saved = save(file); !saved) {
+    if (there) give_back(id, from);
+    return saved;
+  }
   const std::scoped_lock lock(mutex_);
   std::string tenant = file.tenant;
   if (files_.emplace(id, std::move(file)).second) ++counts_[std::move(tenant)];

@@ -47,7 +47,7 @@ class FileStore {
   void drop_part(const std::string& id);
   std::string part_path(const std::string& id) const { return folder_ + "/parts/" + id; }
   // Takes a file whose data is on disk under another name. May be repeated after a crash, also
-  // where the data was moved already.
+  // where the data was moved already. After an error the data has its other name again.
   Status add(StoredFile file, const std::string& from);
 
   // None: there is none that this tenant may see.
@@ -70,6 +70,7 @@ class FileStore {
     return folder_ + "/files/" + id + ".json";
   }
   Status save(const StoredFile& file);
+  void give_back(const std::string& id, const std::string& from);
   Status erase(const std::string& id);
   bool is_visible(const StoredFile& file) const;
 

@@ -141,6 +141,27 @@ TEST_F(FileStoreTest, AFullDiskRefusesUploadsAndKeepsWhatIsThere) {
   EXPECT_TRUE(upload(*store, "more"));
 }
 
+TEST_F(FileStoreTest, AnUploadWhoseRecordIsNotSavedLeavesNothing) {
+  for (const char* const failing : {"write", "sync", "rename"}) {
+    const auto store = open();
+    env_.set_hook([&](std::string_view operation, const std::string& path) -> Status {
+      if (operation != failing || !path.contains(".json")) return {};
+      return fail(Code::disk_full, "no space is left");
+    });
+    EXPECT_EQ(upload(*store, "text").error().code, Code::disk_full) << failing;
+    env_.set_hook(nullptr);
+    const auto names = *env_.list("/http/files");
+    for (const std::string& name : names) {
+      EXPECT_FALSE(name.ends_with(".data") || name.ends_with(".json")) << failing << name;
+    }
+    EXPECT_TRUE(env_.list("/http/parts")->empty()) << failing;
+    EXPECT_TRUE(store->list("acme").empty());
+  }
+  const auto store = open();  // which removes what the records' writing has left
+  EXPECT_EQ(left(), 0u);
+  EXPECT_TRUE(upload(*store, "text"));
+}
+
 TEST_F(FileStoreTest, AFileThatABatchReadsIsHiddenUntilTheEnd) {
   auto store = open();
   const auto file = upload(*store, "text");
