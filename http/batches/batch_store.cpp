@@ -39,8 +39,9 @@ std::pair<std::int64_t, std::string> place_of(const StoredBatch& batch) {
 
 }  // namespace
 
-Result<std::unique_ptr<BatchStore>> BatchStore::open(Env& env, std::string folder) {
-  std::unique_ptr<BatchStore> store(new BatchStore(env, std::move(folder)));
+Result<std::unique_ptr<BatchStore>> BatchStore::open(Env& env, std::string folder,
+                                                     std::size_t kept_per_tenant) {
+  std::unique_ptr<BatchStore> store(new BatchStore(env, std::move(folder), kept_per_tenant));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/batches"));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/results"));
   MILLRACE_TRY(store->load());
@@ -108,6 +109,16 @@ Status BatchStore::save(const StoredBatch& batch) {
 
 // Forgets the oldest batch that is over where there are too many.
 Status BatchStore::make_room(const std::string& tenant) {
+  MILLRACE_ASSIGN(const std::string id, one_too_many(tenant));
+  if (id.empty()) return {};
+  MILLRACE_TRY(env_.remove(record_path(id)));  // without the lock: requests read the list meanwhile
+  const std::scoped_lock lock(mutex_);
+  batches_.erase(id);
+  return {};
+}
+
+// Empty: there is room for another one. Errors: overloaded.
+Result<std::string> BatchStore::one_too_many(const std::string& tenant) {
   std::size_t unfinished = 0, all = 0;
   const StoredBatch* oldest = nullptr;
   const std::scoped_lock lock(mutex_);
@@ -125,11 +136,7 @@ Status BatchStore::make_room(const std::string& tenant) {
                       std::to_string(unfinished) + " of your batches are not over yet",
                       "create it again when some of them are over", limits::retry_room_ms});
   }
-  if (all < batches_per_tenant || oldest == nullptr) return {};
-  const std::string id = oldest->object.id;
-  MILLRACE_TRY(env_.remove(record_path(id)));
-  batches_.erase(id);
-  return {};
+  return all < kept_per_tenant_ || oldest == nullptr ? std::string() : oldest->object.id;
 }
 
 Status BatchStore::add(StoredBatch batch) {

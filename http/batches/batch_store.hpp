@@ -34,7 +34,8 @@ class BatchStore {
   static constexpr std::size_t open_per_tenant = 1'000;      // that are not over
   static constexpr std::size_t batches_per_tenant = 10'000;  // the oldest that are over go
 
-  static Result<std::unique_ptr<BatchStore>> open(Env& env, std::string folder);
+  static Result<std::unique_ptr<BatchStore>> open(Env& env, std::string folder,
+                                                  std::size_t kept_per_tenant = batches_per_tenant);
 
   static std::string new_id();  // "batch_" and 32 hex digits
   Status add(StoredBatch batch);
@@ -57,7 +58,8 @@ class BatchStore {
   }
 
  private:
-  BatchStore(Env& env, std::string folder) : env_(env), folder_(std::move(folder)) {}
+  BatchStore(Env& env, std::string folder, std::size_t kept_per_tenant)
+      : env_(env), folder_(std::move(folder)), kept_per_tenant_(kept_per_tenant) {}
   Status load();
   Status drop_rests();
   std::string record_path(const std::string& id) const {
@@ -65,9 +67,11 @@ class BatchStore {
   }
   Status save(const StoredBatch& batch);
   Status make_room(const std::string& tenant);
+  Result<std::string> one_too_many(const std::string& tenant);
 
   Env& env_;
   const std::string folder_;
+  const std::size_t kept_per_tenant_;
   std::mutex mutex_;         // of the list
   std::mutex change_mutex_;  // one change at a time; taken first
   std::map<std::string, StoredBatch> batches_;

@@ -218,6 +218,27 @@ TEST_F(BatchRunTest, ARecordThatCannotBeReadIsLeftOut) {
   EXPECT_TRUE(*env_.exists("/http/batches/batch_large.json"));
 }
 
+TEST_F(BatchRunTest, TheListIsReadWhileAnOldRecordIsRemoved) {
+  const auto store = *BatchStore::open(env_, "/other", 2);
+  StoredBatch batch;
+  batch.tenant = tenant;
+  batch.object.status = openai::BatchStatus::completed;
+  std::size_t seen = 0;
+  env_.set_hook([&](std::string_view operation, const std::string& /*path*/) -> Status {
+    if (operation == "remove") seen = store->list(tenant).size();
+    return {};
+  });
+  for (const char* id : {"batch_0", "batch_1", "batch_2"}) {
+    batch.object.id = id;
+    ASSERT_TRUE(store->add(batch));
+  }
+  env_.set_hook(nullptr);
+  EXPECT_EQ(seen, 2u);
+  EXPECT_FALSE(store->find("batch_0"));
+  EXPECT_TRUE(store->find("batch_1"));
+  EXPECT_EQ(env_.list("/other/batches")->size(), 2u);
+}
+
 TEST_F(BatchRunTest, WhatIsWrongInARequestIsItsLinesError) {
   const std::string bad =
       R"({"custom_id": "bad", "method": "POST", "url": "/v1/completions", "body": {"prompt": 1}})";
