@@ -11,7 +11,10 @@ constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
 using openai::BatchStatus;
 
 void end(openai::BatchObject& object, std::int64_t now_s) {
-  if (object.status == BatchStatus::cancelling) {
+  if (!object.errors.empty()) {  // its input went away
+    object.status = BatchStatus::failed;
+    object.failed_s = now_s;
+  } else if (object.status == BatchStatus::cancelling) {
     object.status = BatchStatus::cancelled;
     object.cancelled_s = now_s;
   } else if (object.expired_s) {

@@ -36,7 +36,8 @@ Status BatchRun::tick() {
   MILLRACE_TRY(reader_->tick());
   if (trimmed_ && reader_->caught_up()) MILLRACE_TRY(write_lost());
   if (parts_.clock.monotonic_us() - synced_us_ >= us_per_s) MILLRACE_TRY(settle());
-  return submitter_->done() && open_.empty() ? finish() : Status();
+  const bool read = batch_.object.errors.empty() || reader_->caught_up();
+  return submitter_->done() && open_.empty() && read ? finish() : Status();
 }
 
 bool BatchRun::busy() const {
@@ -58,6 +59,7 @@ Status BatchRun::begin() {
   if (batch_.finishing) return {};
   if (batch_.object.in_progress_s) return open_output();
   auto input = parts_.files.open_data(batch_.object.input_file);
+  if (!input && input.error().code == Code::not_found) return end_check({no_input()}, 0, 0);
   if (!input) return fail(std::move(input).error());
   check_.emplace(*std::move(input), batch_.object.endpoint);
   return {};
@@ -70,21 +72,28 @@ Status BatchRun::check() {
     MILLRACE_ASSIGN(const bool more, check_->step());
     if (more) return {};
   }
-  const bool bad = !cancelled && !check_->errors().empty();
+  return end_check(check_->errors(), check_->lines(), check_->last_line());
+}
+
+// The batch has been checked, or is cancelled before that.
+Status BatchRun::end_check(const std::vector<openai::BatchError>& errors, std::uint64_t lines,
+                           std::uint64_t last_line) {
+  const bool cancelled = batch_.object.status == BatchStatus::cancelling;
+  const bool bad = !cancelled && !errors.empty();
   MILLRACE_ASSIGN(batch_, parts_.batches.change(id_, [&](StoredBatch& batch) -> Status {
     openai::BatchObject& object = batch.object;
     const std::int64_t now_s = parts_.clock.wall_us() / us_per_s;
     if (bad) {
       object.status = BatchStatus::failed;
       object.failed_s = now_s;
-      object.errors = check_->errors();
+      object.errors = errors;
       return {};
     }
     object.in_progress_s = now_s;
     if (object.status == BatchStatus::validating) object.status = BatchStatus::in_progress;
     if (cancelled) return {};  // nothing of it is submitted, so it has no lines
-    object.total = check_->lines();
-    batch.last_line = check_->last_line();
+    object.total = lines;
+    batch.last_line = last_line;
     return {};
   }));
   check_.reset();
@@ -93,6 +102,12 @@ Status BatchRun::check() {
     return {};
   }
   return open_output();
+}
+
+openai::BatchError BatchRun::no_input() const {
+  return {.code = std::string(code_name(Code::not_found)),
+          .message = "the file " + batch_.object.input_file + " is no longer there",
+          .param = "input_file_id"};
 }
 
 Status BatchRun::open_output() {
@@ -114,11 +129,25 @@ Status BatchRun::open_output() {
   options.epoch = checkpoint.epoch;
   options.cursor = cursor_name;
   reader_.emplace(session_, parts_.clock, std::move(options), *this);
-  if (batch_.last_line > 0) {
-    MILLRACE_ASSIGN(input_, parts_.files.open_data(batch_.object.input_file));
-    lines_.emplace(*input_);
-  }
   submitter_.emplace(session_, parts_.clock, *this);
+  if (batch_.last_line == 0) return {};
+  auto input = parts_.files.open_data(batch_.object.input_file);
+  if (input) {
+    input_ = *std::move(input);
+    lines_.emplace(*input_);
+    return {};
+  }
+  if (input.error().code != Code::not_found) return fail(std::move(input).error());
+  return give_up_input();
+}
+
+// Nobody knows what the rest of the lines was. The results that are there become files.
+Status BatchRun::give_up_input() {
+  MILLRACE_ASSIGN(batch_, parts_.batches.change(id_, [&](StoredBatch& one) -> Status {
+    if (one.object.errors.empty()) one.object.errors.push_back(no_input());
+    return {};
+  }));
+  session_.ask(Cancel{.jobs = {}, .batch = id_});
   return {};
 }
 

@@ -59,7 +59,11 @@ class BatchRun final : public client::EventHandler,
  private:
   Status begin();
   Status check();
+  Status end_check(const std::vector<openai::BatchError>& errors, std::uint64_t lines,
+                   std::uint64_t last_line);
+  openai::BatchError no_input() const;
   Status open_output();
+  Status give_up_input();
   Status follow_times(const StoredBatch& batch);
   Status finish();
   Result<bool> publish(const StoredBatch& batch, const std::string& what, const std::string& id);

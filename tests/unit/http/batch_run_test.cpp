@@ -239,6 +239,36 @@ TEST_F(BatchRunTest, TheListIsReadWhileAnOldRecordIsRemoved) {
   EXPECT_EQ(env_.list("/other/batches")->size(), 2u);
 }
 
+TEST_F(BatchRunTest, ABatchWithoutItsInputFails) {
+  const std::string id = add_batch(lines(3));
+  ASSERT_TRUE(files_->remove(tenant, batches_->find(id)->object.input_file,
+                             [](const std::string&) { return false; }));
+  ASSERT_TRUE(run(id));
+  const auto batch = batches_->find(id)->object;
+  EXPECT_EQ(batch.status, openai::BatchStatus::failed);
+  EXPECT_TRUE(batch.failed_s);
+  ASSERT_EQ(batch.errors.size(), 1u);
+  EXPECT_EQ(batch.errors[0].code, "not_found");
+  EXPECT_EQ(batch.errors[0].param, "input_file_id");
+}
+
+TEST_F(BatchRunTest, ABatchThatLosesItsInputKeepsTheResultsItHas) {
+  const std::string id = add_batch(lines(line_count));
+  broker_.refuses_fetches = Error{Code::unauthorized, "no", {}, {}};
+  EXPECT_EQ(run(id).error().code, Code::unauthorized);
+  broker_.refuses_fetches.reset();
+  const std::size_t ended = broker_.entries.size();
+  ASSERT_TRUE(files_->remove(tenant, batches_->find(id)->object.input_file,
+                             [](const std::string&) { return false; }));
+  const Status done = run(id);
+  ASSERT_TRUE(done) << done.error().text();
+  const auto batch = batches_->find(id)->object;
+  EXPECT_EQ(batch.status, openai::BatchStatus::failed);
+  EXPECT_EQ(batch.errors.size(), 1u);
+  EXPECT_EQ(batch.completed, ended);
+  EXPECT_EQ(answered(id, batch.output_file).size(), ended);
+}
+
 TEST_F(BatchRunTest, WhatIsWrongInARequestIsItsLinesError) {
   const std::string bad =
       R"({"custom_id": "bad", "method": "POST", "url": "/v1/completions", "body": {"prompt": 1}})";
