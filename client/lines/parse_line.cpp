@@ -78,6 +78,16 @@ Result<json> job_of_plain_line(json& line) {
   return std::move(line);
 }
 
+// Whether a job's deadline is later, or is none. One that is no integer is refused elsewhere.
+bool is_later(const json& job, std::int64_t time_us) {
+  const auto deadline = job.find("deadline_us");
+  if (deadline == job.end()) return true;
+  if (deadline->is_number_unsigned()) {
+    return deadline->get<std::uint64_t>() > static_cast<std::uint64_t>(time_us);
+  }
+  return false;
+}
+
 // Adds what the caller decides about the job's place in the queue, and the notes that go with it.
 Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   bool labelled_by_id = false;
@@ -108,6 +118,8 @@ Status complete_job(json& job, const LineOptions& options, ParsedLine& parsed) {
   fill("batch", options.batch);
   fill_time("not_before_us", options.not_before_us);
   fill_time("deadline_us", options.deadline_us);
+  if (options.latest_us && is_later(job, *options.latest_us))
+    job["deadline_us"] = *options.latest_us;
   std::optional<std::string> named;
   if (options.model) {
     if (const auto model = job.find("model");

@@ -25,9 +25,10 @@ struct LineOptions {
   std::optional<std::string> model{};  // replaces the line's
   std::string stream{}, batch{};       // of a job whose line names none
   std::optional<std::int64_t> not_before_us{}, deadline_us{};  // likewise
-  bool own_queue = false;           // ignore the line's id, stream and batch (`run`)
-  bool strict = false;              // refuse unknown fields
-  CustomIds* custom_ids = nullptr;  // if given, a repeated custom_id is noted in the job
+  std::optional<std::int64_t> latest_us{};  // a later deadline, or none, becomes this one
+  bool own_queue = false;                   // ignore the line's id, stream and batch (`run`)
+  bool strict = false;                      // refuse unknown fields
+  CustomIds* custom_ids = nullptr;          // if given, a repeated custom_id is noted in the job
 };
 
 struct ParsedLine {

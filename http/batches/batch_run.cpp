@@ -153,23 +153,24 @@ Status BatchRun::give_up_input() {
 
 // A batch that is cancelled, or whose window closes, takes back what has not ended.
 Status BatchRun::follow_times(const StoredBatch& batch) {
-  const std::int64_t now_us = parts_.clock.wall_us();
+  const std::int64_t now_us = parts_.clock.wall_us(), mono_us = parts_.clock.monotonic_us();
   if (batch.object.status == BatchStatus::cancelling) {
     stop_ = {Code::cancelled, "the batch was cancelled", {}, {}};
-    // Jobs that are just being submitted are met the next time.
-    const std::int64_t mono_us = parts_.clock.monotonic_us();
-    if (!open_.empty() && mono_us - cancelled_us_ >= us_per_s) {
-      cancelled_us_ = mono_us;
-      session_.ask(Cancel{.jobs = {}, .batch = id_});
-    }
+  } else if (now_us < batch.object.expires_s * us_per_s) {
     return {};
+  } else if (!stop_) {
+    stop_ = {Code::expired, "the batch's completion window closed before this line ended", {}, {}};
+    cancelled_us_ = mono_us;  // the jobs have the same time as their deadline, and may end by it
+    MILLRACE_ASSIGN(batch_, parts_.batches.change(id_, [&](StoredBatch& one) -> Status {
+      if (!one.object.expired_s) one.object.expired_s = now_us / us_per_s;
+      return {};
+    }));
   }
-  if (stop_ || now_us < batch.object.expires_s * us_per_s) return {};
-  stop_ = {Code::expired, "the batch's completion window closed before this line ended", {}, {}};
-  MILLRACE_ASSIGN(batch_, parts_.batches.change(id_, [&](StoredBatch& one) -> Status {
-    if (!one.object.expired_s) one.object.expired_s = now_us / us_per_s;
-    return {};
-  }));
+  // Jobs that are just being submitted are met the next time.
+  if (!open_.empty() && mono_us - cancelled_us_ >= us_per_s) {
+    cancelled_us_ = mono_us;
+    session_.ask(Cancel{.jobs = {}, .batch = id_});
+  }
   return {};
 }
 
@@ -178,7 +179,7 @@ client::ParsedLine BatchRun::parse(const client::InputLine& line) const {
   options.id = id_ + "-" + client::line_id(line.number, line.hash);
   options.stream = id_;
   options.batch = id_;
-  options.deadline_us = batch_.object.expires_s * us_per_s;
+  options.latest_us = batch_.object.expires_s * us_per_s;
   options.own_queue = true;
   client::ParsedLine parsed = client::parse_line(line, options);
   parsed.id = options.id;  // the job's, and that of a line that becomes none
@@ -252,7 +253,9 @@ Status BatchRun::take_entry(const Entry& entry) {
     return {};
   }
   if (output_->holds(id->number)) return {};
-  const JobResult result = client::result_of(entry, id_);
+  JobResult result = client::result_of(entry, id_);
+  const bool late = stop_ && stop_->code == Code::expired && result.state == JobState::cancelled;
+  if (late && !result.error) result.error = stop_;
   const bool good = result.state == JobState::completed && result.result && !result.error;
   return write_line(id->number,
                     client::result_line(result, id->number, {.token_bytes = parts_.token_bytes}),

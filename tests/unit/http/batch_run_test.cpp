@@ -269,6 +269,52 @@ TEST_F(BatchRunTest, ABatchThatLosesItsInputKeepsTheResultsItHas) {
   EXPECT_EQ(answered(id, batch.output_file).size(), ended);
 }
 
+TEST_F(BatchRunTest, NoLineOutlivesTheWindow) {
+  const std::int64_t window_us = 86'400'000'000;
+  const std::string far = std::to_string(clock_.wall_us() + 2 * window_us);
+  const std::string near = std::to_string(clock_.wall_us() + window_us / 2);
+  std::string text = lines(1);
+  for (const auto& [name, deadline] : {std::pair("far", far), {"near", near}}) {
+    text += std::string(R"({"custom_id": ")") + name + R"(", "deadline_us": )" + deadline +
+            R"(, "method": "POST", "url": "/v1/completions", "body": {"prompt": "x"}})" + "\n";
+  }
+  const std::string id = add_batch(text);
+  const std::int64_t end_us = batches_->find(id)->object.expires_s * 1'000'000;
+  broker_.ends_at_once = false;
+  broker_.at_wait = [&] {
+    if (broker_.jobs.size() == 3 && clock_.wall_us() < end_us) {
+      clock_.advance_us(end_us - clock_.wall_us());
+    }
+    for (const Message& question : broker_.questions) {
+      const auto* cancel = std::get_if<Cancel>(&question);
+      if (cancel == nullptr || cancel->batch != id || !broker_.entries.empty()) continue;
+      for (auto& [job, ended] : broker_.jobs) {
+        JobResult result;
+        result.job = job;
+        result.state = JobState::cancelled;
+        broker_.publish(job, encode_result(result));
+      }
+    }
+  };
+  const Status done = run(id);
+  ASSERT_TRUE(done) << done.error().text();
+  std::vector<std::int64_t> deadlines;
+  for (const Message& question : broker_.questions) {
+    const auto* submit = std::get_if<Submit>(&question);
+    if (submit == nullptr) continue;
+    for (const Body& job : submit->jobs) {
+      deadlines.push_back(decode_job(job)->job.deadline_us.value_or(0));
+    }
+  }
+  EXPECT_EQ(deadlines, (std::vector<std::int64_t>{end_us, end_us, std::stoll(near)}));
+  const auto batch = batches_->find(id)->object;
+  EXPECT_EQ(batch.status, openai::BatchStatus::expired);
+  EXPECT_EQ(answered(id, batch.error_file), (std::set<std::uint64_t>{1, 2, 3}));
+  const std::string errors = content(batch.error_file);
+  EXPECT_TRUE(errors.contains("\"expired\"")) << errors;
+  EXPECT_FALSE(errors.contains("was cancelled")) << errors;
+}
+
 TEST_F(BatchRunTest, WhatIsWrongInARequestIsItsLinesError) {
   const std::string bad =
       R"({"custom_id": "bad", "method": "POST", "url": "/v1/completions", "body": {"prompt": 1}})";
