@@ -34,7 +34,6 @@ Status BatchRun::tick() {
   MILLRACE_TRY(follow_times(batch_));
   MILLRACE_TRY(submitter_->tick());
   MILLRACE_TRY(reader_->tick());
-  if (trimmed_ && reader_->caught_up()) MILLRACE_TRY(write_lost());
   if (parts_.clock.monotonic_us() - synced_us_ >= us_per_s) MILLRACE_TRY(settle());
   const bool read = batch_.object.errors.empty() || reader_->caught_up();
   return submitter_->done() && open_.empty() && read ? finish() : Status();
@@ -225,6 +224,9 @@ Status BatchRun::on_entries(const std::vector<Entry>& entries) {
     MILLRACE_TRY(take_entry(entry));
     taken_ = entry.number;
   }
+  if (trimmed_ && entries.empty()) MILLRACE_TRY(write_lost());
+  // The next fetch has not been sent yet, or just now: it finds what these jobs ended with.
+  awaited_.merge(ended_);
   return {};
 }
 
@@ -262,16 +264,16 @@ Status BatchRun::take_entry(const Entry& entry) {
                     !good);
 }
 
-// Lines whose jobs had ended, and whose results the stream has lost.
+// Lines whose jobs had ended before the last fetch was sent, and of which the stream has nothing.
 Status BatchRun::write_lost() {
-  if (ended_.empty()) return {};
+  if (awaited_.empty()) return {};
   MILLRACE_ASSIGN(const auto input, parts_.files.open_data(batch_.object.input_file));
   client::LineReader lines(*input);
   client::InputLine line;
-  while (!ended_.empty()) {
+  while (!awaited_.empty()) {
     MILLRACE_ASSIGN(const bool more, lines.next(line));
     if (!more) break;
-    if (!ended_.contains(line.number)) continue;
+    if (!awaited_.contains(line.number)) continue;
     client::ParsedLine lost = parse(line);
     lost.error = {Code::trimmed,
                   "the result of this line is no longer kept",
@@ -287,6 +289,7 @@ Status BatchRun::write_line(std::uint64_t number, const std::string& text, bool 
   MILLRACE_TRY(output_->append(number, text, failed));
   open_.erase(number);
   ended_.erase(number);
+  awaited_.erase(number);
   return {};
 }
 

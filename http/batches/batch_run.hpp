@@ -92,10 +92,11 @@ class BatchRun final : public client::EventHandler,
   std::optional<client::OutputFile> output_;
   std::optional<client::Submitter> submitter_;
   std::optional<client::StreamReader> reader_;
-  std::set<std::uint64_t> open_;   // lines that were submitted and have no result
-  std::set<std::uint64_t> ended_;  // of them those whose job had ended already
-  bool trimmed_ = false;           // the stream has lost results
-  std::uint64_t taken_ = 0;        // the last number of the stream whose line is in the output
+  std::set<std::uint64_t> open_;     // lines that were submitted and have no result
+  std::set<std::uint64_t> ended_;    // of them those whose job had ended already
+  std::set<std::uint64_t> awaited_;  // of those the ones that the fetch under way has to find
+  bool trimmed_ = false;             // the stream has lost results
+  std::uint64_t taken_ = 0;          // the last number of the stream whose line is in the output
   std::int64_t synced_us_ = 0, cancelled_us_ = 0;
 };
 

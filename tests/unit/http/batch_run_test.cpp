@@ -315,6 +315,63 @@ TEST_F(BatchRunTest, NoLineOutlivesTheWindow) {
   EXPECT_FALSE(errors.contains("was cancelled")) << errors;
 }
 
+// A broker whose stream has lost its first result, and which has ended all jobs of the batch. Its
+// answer to the submits comes after an empty one to the fetch; `then` runs in between.
+class TrimmedBatchTest : public BatchRunTest {
+ protected:
+  openai::BatchObject run_trimmed(const std::function<void()>& then) {
+    const std::string id = add_batch(lines(line_count));
+    broker_.ends_at_once = false;
+    broker_.refuses_fetches = Error{Code::unauthorized, "no", {}, {}};
+    EXPECT_EQ(run(id).error().code, Code::unauthorized);
+    broker_.refuses_fetches.reset();
+    for (auto& [job, ended] : broker_.jobs) ended = true;
+    broker_.publish("other", client::no_result);
+    broker_.first = 2;
+    broker_.rings = false;
+    broker_.questions.clear();
+    std::vector<std::string> kept;
+    bool passed_on = false;
+    broker_.at_wait = [&] {
+      const auto of_submit = [](const std::string& frame) {
+        return std::holds_alternative<Submitted>(decode_envelope(frame)->message);
+      };
+      std::size_t fetches = 0;
+      for (const Message& question : broker_.questions) {
+        fetches += std::holds_alternative<Fetch>(question) ? 1 : 0;
+      }
+      if (passed_on) return;
+      std::ranges::copy_if(broker_.frames, std::back_inserter(kept), of_submit);
+      std::erase_if(broker_.frames, of_submit);
+      if (fetches < 2 || !broker_.frames.empty()) return;
+      passed_on = true;  // the second fetch has had its answer, which was empty
+      then();
+      broker_.frames = kept;
+    };
+    const Status done = run(id);
+    EXPECT_TRUE(done) << done.error().text();
+    EXPECT_TRUE(passed_on);
+    broker_.at_wait = nullptr;
+    return batches_->find(id)->object;
+  }
+};
+
+TEST_F(TrimmedBatchTest, AResultThatComesAfterAnEmptyAnswerIsNotLost) {
+  const auto batch = run_trimmed([&] {
+    for (const auto& [job, ended] : broker_.jobs) broker_.complete(job);
+  });
+  EXPECT_EQ(batch.completed, line_count);
+  EXPECT_EQ(answered(batch.id, batch.output_file).size(), line_count);
+  EXPECT_TRUE(batch.error_file.empty());
+}
+
+TEST_F(TrimmedBatchTest, AResultThatTheStreamHasNoMoreIsAnError) {
+  const auto batch = run_trimmed([] {});
+  EXPECT_EQ(batch.failed, line_count);
+  EXPECT_EQ(answered(batch.id, batch.error_file).size(), line_count);
+  EXPECT_TRUE(content(batch.error_file).contains("trimmed"));
+}
+
 TEST_F(BatchRunTest, WhatIsWrongInARequestIsItsLinesError) {
   const std::string bad =
       R"({"custom_id": "bad", "method": "POST", "url": "/v1/completions", "body": {"prompt": 1}})";
