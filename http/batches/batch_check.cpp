@@ -48,6 +48,13 @@ Result<bool> BatchCheck::step() {
       errors_.push_back({.code = "empty_file", .message = "the file has no line with a request"});
     }
     if (!more) return false;
+    if (lines_ == lines_at_most_) {
+      errors_.push_back({.code = "limit_exceeded",
+                         .message = "the file has more than the " + std::to_string(lines_at_most_) +
+                                    " requests of a batch",
+                         .line = line.number});
+      return false;
+    }
     ++lines_;
     last_line_ = line.number;
     check(line);

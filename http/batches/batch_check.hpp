@@ -18,8 +18,14 @@ class BatchCheck {
  public:
   static constexpr std::size_t most_errors = 100;  // that are told; no more lines are read then
 
-  BatchCheck(std::unique_ptr<File> input, openai::Endpoint endpoint)
-      : file_(std::move(input)), reader_(*file_), endpoint_(endpoint) {}
+  static constexpr std::uint64_t most_lines = 1'000'000;
+
+  BatchCheck(std::unique_ptr<File> input, openai::Endpoint endpoint,
+             std::uint64_t lines_at_most = most_lines)
+      : file_(std::move(input)),
+        reader_(*file_),
+        endpoint_(endpoint),
+        lines_at_most_(lines_at_most) {}
 
   // Reads on. False: there is nothing more to read.
   Result<bool> step();
@@ -34,6 +40,7 @@ class BatchCheck {
   std::unique_ptr<File> file_;
   client::LineReader reader_;
   const openai::Endpoint endpoint_;
+  const std::uint64_t lines_at_most_;
   client::CustomIds custom_ids_;
   std::uint64_t lines_ = 0, last_line_ = 0;
   std::vector<openai::BatchError> errors_;

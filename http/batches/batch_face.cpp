@@ -63,7 +63,7 @@ void BatchFace::attend(const Holder& holder) {
   const std::scoped_lock lock(mutex_);
   if (stopped_) return;
   auto& worker = workers_[holder.tenant];
-  if (worker && !worker->over()) return worker->wake();
+  if (worker && worker->wake()) return;
   ended = std::move(worker);
   if (batches_->unfinished(holder.tenant).empty()) {
     workers_.erase(holder.tenant);

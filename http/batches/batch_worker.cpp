@@ -71,13 +71,22 @@ class Runs final : public client::EventHandler {
     std::erase_if(paused_, [&](const auto& one) { return one.second <= now_us; });
     const auto ids = parts_.batches.unfinished(options_.tenant);
     none_left_ = ids.empty();
+    // A check holds the names of all lines, so that there is one at a time.
+    bool checking =
+        std::ranges::any_of(runs_, [&](const auto& run) { return is_unchecked(run->id()); });
     for (const std::string& id : ids) {
       if (runs_.size() >= BatchWorker::runs_at_once) return;
       const bool runs =
           std::ranges::any_of(runs_, [&](const auto& run) { return run->id() == id; });
       if (runs || paused_.contains(id)) continue;
+      const bool unchecked = is_unchecked(id);
+      if (unchecked && std::exchange(checking, true)) continue;
       runs_.push_back(std::make_unique<BatchRun>(parts_, session_, id, options_.may_remove));
     }
+  }
+  bool is_unchecked(const std::string& id) const {
+    const auto batch = parts_.batches.find(id);
+    return batch && !openai::is_over(batch->object.status) && !batch->object.in_progress_s;
   }
   void judge(const BatchRun& run, const Status& status) {
     if (status) return;
@@ -111,6 +120,20 @@ BatchWorker::~BatchWorker() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool BatchWorker::wake() {
+  const std::scoped_lock lock(over_mutex_);
+  if (over_) return false;
+  waker_->wake();
+  return true;
+}
+
+// A batch whose wake came when nothing seemed to be left is seen here; a later wake is refused.
+bool BatchWorker::may_leave() {
+  const std::scoped_lock lock(over_mutex_);
+  over_ = parts_.batches.unfinished(options_.tenant).empty();
+  return over_;
+}
+
 Status BatchWorker::serve() {
   MILLRACE_ASSIGN(auto socket, client::BrokerSocket::open(options_.key, waker_->descriptor()));
   client::SessionOptions session_options;
@@ -130,7 +153,8 @@ Status BatchWorker::serve() {
     }
     if (idle_us == 0) idle_us = parts_.clock.monotonic_us();
     // What was asked last, such as to close a batch, is answered before the end.
-    return session->unanswered() == 0 || parts_.clock.monotonic_us() - idle_us > last_answer_us;
+    const bool late = parts_.clock.monotonic_us() - idle_us > last_answer_us;
+    return (late || session->unanswered() == 0) && may_leave();
   });
   runs.settle();
   return served;
@@ -143,6 +167,7 @@ void BatchWorker::run() {
   if (const Status served = serve(); !served) {
     log_warn("the batches of a tenant wait for another session", served.error());
   }
+  const std::scoped_lock lock(over_mutex_);
   over_ = true;
 }
 

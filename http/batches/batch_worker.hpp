@@ -5,6 +5,7 @@
 // Thread safety: any thread; the destructor waits for what is being written.
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -31,8 +32,8 @@ class BatchWorker {
   BatchWorker(const BatchWorker&) = delete;
   BatchWorker& operator=(const BatchWorker&) = delete;
 
-  void wake() { waker_->wake(); }  // there is a new batch, or one has changed
-  bool over() const { return over_; }
+  // There is a new batch, or one has changed. False: the worker is over, and does not see it.
+  bool wake();
 
  private:
   BatchWorker(const BatchParts& parts, BatchWorkerOptions options,
@@ -40,11 +41,14 @@ class BatchWorker {
       : parts_(parts), options_(std::move(options)), waker_(std::move(waker)) {}
   void run();
   Status serve();
+  bool may_leave();
 
   const BatchParts& parts_;
   const BatchWorkerOptions options_;
   const std::unique_ptr<net::Waker> waker_;
-  std::atomic<bool> stopping_ = false, over_ = false;
+  std::atomic<bool> stopping_ = false;
+  std::mutex over_mutex_;  // of over_ and what it is decided by
+  bool over_ = false;
   std::thread thread_;
 };
 
