@@ -68,7 +68,8 @@ Status BrokerFace::begin() {
   if (!options_.files.empty()) {
     MILLRACE_ASSIGN(batches_, BatchFace::open({.folder = options_.files,
                                                .endpoint = options_.endpoint,
-                                               .token_bytes = options_.token_bytes},
+                                               .token_bytes = options_.token_bytes,
+                                               .spare_bytes = options_.spare_bytes},
                                               links_));
   }
   ServerOptions server;

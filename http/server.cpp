@@ -52,7 +52,7 @@ void log_of_library(void* /*context*/, const char* format, va_list values) {
 void fit_descriptors(ServerLimits& limits) {
   rlimit most{};
   if (::getrlimit(RLIMIT_NOFILE, &most) != 0) return;
-  const rlim_t wanted = limits.connections + spare_connections + other_descriptors;
+  const rlim_t wanted = limits.connections + spare_connections + limits.files + other_descriptors;
   if (most.rlim_cur < wanted) {
     most.rlim_cur = std::min<rlim_t>(wanted, most.rlim_max);
     ::setrlimit(RLIMIT_NOFILE, &most);

@@ -29,7 +29,8 @@
 namespace millrace::http {
 
 struct ServerLimits {
-  std::uint32_t connections = 4'096;       // beyond them one makes room, see make_room_ms
+  std::uint32_t connections = 4'096;  // beyond them one makes room, see make_room_ms
+  std::uint32_t files = 1'024;  // descriptors beside theirs, for files that forms and answers have
   std::uint32_t header_bytes = 32 * 1024;  // request line and headers
   std::uint64_t body_bytes = 16ull * 1024 * 1024;
   std::uint64_t all_body_bytes = 256ull * 1024 * 1024;  // kept, of all requests; more get 503

@@ -226,7 +226,8 @@ bool Connections::begin(Connection& connection, const char* url, const char* met
   move_to(connection, Connection::State::receiving);
   if (!refused && connection.route->make_form) {
     if (const Status begun = begin_form(connection); !begun) {
-      refused = refusal(code_http_status(begun.error().code), begun.error());
+      const Code code = begun.error().code;
+      refused = refusal(code == Code::overloaded ? 503 : code_http_status(code), begun.error());
     }
   }
   return refused ? refuse(connection, *std::move(refused)) : true;

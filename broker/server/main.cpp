@@ -125,6 +125,7 @@ http::FaceOptions face_options(const broker::Settings& settings) {
   options.keys = settings.keys;
   options.timeout_ms = settings.http_timeout_s * 1'000;
   options.files = settings.http_files;
+  options.spare_bytes = settings.disk_high;
   return options;
 }
 

@@ -20,8 +20,9 @@ namespace millrace::http {
 
 struct BatchFaceOptions {
   std::string folder;
-  std::string endpoint;               // of the broker's clients
-  openai::TokenLookup token_bytes{};  // for the texts of tokens with logprobs
+  std::string endpoint;                                 // of the broker's clients
+  openai::TokenLookup token_bytes{};                    // for the texts of tokens with logprobs
+  std::uint64_t spare_bytes = limits::disk_high_bytes;  // of the disk, which uploads leave free
 };
 
 class BatchFace {
@@ -57,6 +58,7 @@ class BatchFace {
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<BatchStore> batches_;
   std::unique_ptr<FileStore> files_;
+  UploadPlaces uploads_;
   std::unique_ptr<BatchParts> parts_;
   std::mutex mutex_;  // of the workers
   bool stopped_ = false;

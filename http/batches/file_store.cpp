@@ -32,8 +32,9 @@ Result<StoredFile> read_record(Env& env, const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<FileStore>> FileStore::open(Env& env, const Clock& clock, std::string folder,
-                                                   const std::set<std::string>& expected) {
-  std::unique_ptr<FileStore> store(new FileStore(env, clock, std::move(folder)));
+                                                   const std::set<std::string>& expected,
+                                                   std::uint64_t spare_bytes) {
+  std::unique_ptr<FileStore> store(new FileStore(env, clock, std::move(folder), spare_bytes));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/files"));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/parts"));
   MILLRACE_TRY(store->load(expected));
@@ -84,9 +85,16 @@ Status FileStore::check_room(const std::string& tenant, std::uint64_t bytes) {
     }
   }
   MILLRACE_ASSIGN(const std::uint64_t free, env_.free_bytes(folder_));
-  if (free >= limits::disk_low_bytes && free - limits::disk_low_bytes >= bytes) return {};
+  const std::uint64_t taken = spare_bytes_ + promised_;
+  if (free >= taken && free - taken >= bytes) return {};
   return fail(Error{Code::disk_full, "the server's disk has no room for the file",
                     "make room on the server's disk, or delete files", limits::retry_room_ms});
+}
+
+Status FileStore::promise(const std::string& tenant, std::uint64_t bytes) {
+  MILLRACE_TRY(check_room(tenant, bytes));
+  promised_ += bytes;
+  return {};
 }
 
 Result<std::unique_ptr<File>> FileStore::begin_part(const std::string& id) {

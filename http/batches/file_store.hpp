@@ -8,6 +8,7 @@
 // while a batch reads it is hidden, and its data goes with the batch.
 // Errors: not_found, disk_full, limit_exceeded, io_error, ledger_corrupt (a record).
 // Thread safety: any thread.
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +21,7 @@
 
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
+#include "schemas/base/limits.hpp"
 #include "schemas/openai/file_object.hpp"
 
 namespace millrace::http {
@@ -36,12 +38,18 @@ class FileStore {
   static constexpr std::size_t files_per_tenant = 10'000;
 
   // `expected` are the ids of files that are being made, whose data may have no record yet.
-  static Result<std::unique_ptr<FileStore>> open(Env& env, const Clock& clock, std::string folder,
-                                                 const std::set<std::string>& expected);
+  // `spare_bytes` of the disk are not for uploads.
+  static Result<std::unique_ptr<FileStore>> open(
+      Env& env, const Clock& clock, std::string folder, const std::set<std::string>& expected,
+      std::uint64_t spare_bytes = limits::disk_high_bytes);
 
   static std::string new_id();  // "file-" and 32 hex digits
-  // Whether so many more bytes fit. Errors: disk_full, limit_exceeded (of the tenant's files).
+  // Whether so many more bytes fit besides those that were promised to uploads under way.
+  // Errors: disk_full, limit_exceeded (of the tenant's files).
   Status check_room(const std::string& tenant, std::uint64_t bytes);
+  // Likewise, and promises them.
+  Status promise(const std::string& tenant, std::uint64_t bytes);
+  void release(std::uint64_t bytes) { promised_ -= bytes; }  // on disk, or not wanted any more
   // Do not wait for the disk: what is lost of a part, or comes back, is gone after the next start.
   Result<std::unique_ptr<File>> begin_part(const std::string& id);
   void drop_part(const std::string& id);
@@ -62,8 +70,8 @@ class FileStore {
   void sweep(const InUse& in_use);
 
  private:
-  FileStore(Env& env, const Clock& clock, std::string folder)
-      : env_(env), clock_(clock), folder_(std::move(folder)) {}
+  FileStore(Env& env, const Clock& clock, std::string folder, std::uint64_t spare_bytes)
+      : env_(env), clock_(clock), folder_(std::move(folder)), spare_bytes_(spare_bytes) {}
   Status load(const std::set<std::string>& expected);
   std::string data_path(const std::string& id) const { return folder_ + "/files/" + id + ".data"; }
   std::string record_path(const std::string& id) const {
@@ -77,6 +85,8 @@ class FileStore {
   Env& env_;
   const Clock& clock_;
   const std::string folder_;
+  const std::uint64_t spare_bytes_;
+  std::atomic<std::uint64_t> promised_ = 0;
   std::mutex mutex_;         // of the list
   std::mutex change_mutex_;  // one change of the folder at a time; taken first
   std::map<std::string, StoredFile> files_;

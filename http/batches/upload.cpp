@@ -10,8 +10,8 @@ namespace millrace::http {
 namespace {
 
 constexpr std::size_t most_fields = 16, field_bytes = 1'024, filename_bytes = 255;
-constexpr std::size_t pending_bytes = 256 * limits::KiB;
-constexpr std::uint64_t room_bytes = 16 * limits::MiB;  // between two looks at the disk
+constexpr std::size_t pending_bytes = 64 * limits::KiB;
+constexpr std::uint64_t room_bytes = 1 * limits::MiB;  // that the disk promises at once
 constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
 
 // A name is shown to people and is no path here.
@@ -33,10 +33,16 @@ Status check_filename(std::string_view name) {
 
 }  // namespace
 
-Upload::Upload(FileStore& store, const Clock& clock, std::string tenant)
-    : store_(store), clock_(clock), tenant_(std::move(tenant)), id_(FileStore::new_id()) {}
+Upload::Upload(FileStore& store, const Clock& clock, std::string tenant,
+               std::unique_ptr<UploadPlaces::Place> place)
+    : store_(store),
+      clock_(clock),
+      tenant_(std::move(tenant)),
+      id_(FileStore::new_id()),
+      place_(std::move(place)) {}
 
 Upload::~Upload() {
+  store_.release(promised_bytes_ - written_bytes_);
   if (!part_ || added_) return;
   part_.reset();
   store_.drop_part(id_);
@@ -56,14 +62,12 @@ Status Upload::take_file(const FormPiece& piece) {
   if (!part_) {
     MILLRACE_TRY(check_filename(piece.filename));
     filename_ = piece.filename;
-    MILLRACE_TRY(store_.check_room(tenant_, 0));
+    MILLRACE_TRY(make_room(room_bytes));
     MILLRACE_ASSIGN(part_, store_.begin_part(id_));
   } else if (piece.offset == 0 && bytes_ > 0) {
     return fail(Code::invalid_value, "file: the form has several");
   }
-  if (bytes_ / room_bytes != (bytes_ + piece.bytes.size()) / room_bytes) {
-    MILLRACE_TRY(store_.check_room(tenant_, room_bytes));
-  }
+  MILLRACE_TRY(make_room(bytes_ + piece.bytes.size()));
   bytes_ += piece.bytes.size();
   if (bytes_ > most_bytes) {
     return fail(Code::too_large,
@@ -74,9 +78,20 @@ Status Upload::take_file(const FormPiece& piece) {
   return pending_.size() >= pending_bytes ? flush() : Status();
 }
 
+// Has the disk promise as many bytes, counted from the beginning of the file.
+Status Upload::make_room(std::uint64_t bytes) {
+  while (promised_bytes_ < bytes) {
+    MILLRACE_TRY(store_.promise(tenant_, room_bytes));
+    promised_bytes_ += room_bytes;
+  }
+  return {};
+}
+
 Status Upload::flush() {
   if (pending_.empty()) return {};
   MILLRACE_TRY(part_->append(pending_));
+  store_.release(pending_.size());
+  written_bytes_ += pending_.size();
   pending_.clear();
   return {};
 }

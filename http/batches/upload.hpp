@@ -8,6 +8,7 @@
 #include <string>
 
 #include "http/batches/file_store.hpp"
+#include "http/batches/upload_places.hpp"
 #include "http/routes.hpp"
 
 namespace millrace::http {
@@ -16,7 +17,8 @@ class Upload final : public FormReader {
  public:
   static constexpr std::uint64_t most_bytes = 512ull * 1024 * 1024;  // of a file, as OpenAI's
 
-  Upload(FileStore& store, const Clock& clock, std::string tenant);
+  Upload(FileStore& store, const Clock& clock, std::string tenant,
+         std::unique_ptr<UploadPlaces::Place> place = {});
   ~Upload() override;
 
   Status take(const FormPiece& piece) override;
@@ -25,6 +27,7 @@ class Upload final : public FormReader {
 
  private:
   Status take_file(const FormPiece& piece);
+  Status make_room(std::uint64_t bytes);
   Status flush();
   Result<std::optional<std::uint64_t>> expiry() const;
   std::string field(const std::string& name) const;
@@ -35,7 +38,10 @@ class Upload final : public FormReader {
   const std::string id_;
   std::unique_ptr<File> part_;  // none: no file has come
   std::string filename_, pending_;
-  std::uint64_t bytes_ = 0;  // that were taken
+  std::uint64_t bytes_ = 0;           // that were taken
+  std::uint64_t promised_bytes_ = 0;  // of the disk
+  std::uint64_t written_bytes_ = 0;
+  const std::unique_ptr<UploadPlaces::Place> place_;
   bool added_ = false;
   std::map<std::string, std::string> fields_;
 };

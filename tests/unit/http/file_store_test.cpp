@@ -134,11 +134,45 @@ TEST_F(FileStoreTest, AFullDiskRefusesUploadsAndKeepsWhatIsThere) {
   ASSERT_TRUE(upload(*store, "text"));
   env_.set_capacity(100);
   EXPECT_EQ(upload(*store, "more").error().code, Code::disk_full);
-  env_.set_capacity(limits::disk_low_bytes + 200'000);
-  EXPECT_EQ(upload(*store, std::string(limits::disk_low_bytes, 'x')).error().code, Code::disk_full);
+  env_.set_capacity(limits::disk_high_bytes + 2 * limits::MiB);
+  EXPECT_EQ(upload(*store, std::string(3 * limits::MiB, 'x')).error().code, Code::disk_full);
   EXPECT_EQ(store->list("acme").size(), 1u);
   EXPECT_EQ(left(), 2u);
   EXPECT_TRUE(upload(*store, "more"));
+}
+
+TEST_F(FileStoreTest, WhatIsPromisedToOneUploadIsNotForAnother) {
+  const auto store = open();
+  env_.set_capacity(limits::disk_high_bytes + limits::MiB + 200'000);
+  const FormPiece piece{.name = "file", .filename = "x", .bytes = "x"};
+  {
+    Upload first(*store, clock_, "acme"), second(*store, clock_, "other");
+    ASSERT_TRUE(first.take(piece));
+    EXPECT_EQ(second.take(piece).error().code, Code::disk_full);
+  }
+  Upload third(*store, clock_, "other");
+  EXPECT_TRUE(third.take(piece));
+}
+
+TEST_F(FileStoreTest, SoManyUploadsAreUnderWay) {
+  UploadPlaces places;
+  std::vector<std::unique_ptr<UploadPlaces::Place>> all;
+  const auto enter = [&](const std::string& tenant) {
+    auto place = places.enter(tenant);
+    if (place) all.push_back(*std::move(place));
+    return place ? std::optional<Error>() : place.error();
+  };
+  for (std::size_t i = 0; i < UploadPlaces::most_of_tenant; ++i) EXPECT_FALSE(enter("acme"));
+  const auto refused = enter("acme");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, Code::overloaded);
+  EXPECT_TRUE(refused->retry_ms);
+  for (std::size_t i = 0; all.size() < UploadPlaces::most; ++i) {
+    EXPECT_FALSE(enter("tenant-" + std::to_string(i)));
+  }
+  EXPECT_EQ(enter("new")->code, Code::overloaded);
+  all.erase(all.begin());
+  EXPECT_FALSE(enter("acme"));
 }
 
 TEST_F(FileStoreTest, AnUploadWhoseRecordIsNotSavedLeavesNothing) {

@@ -48,6 +48,7 @@ class Forms : public ::testing::Test {
     routes.add_form(
         "POST", "/form",
         [this](const Request&) -> Result<std::unique_ptr<FormReader>> {
+          if (full_) return fail(Code::overloaded, "too many at once");
           return std::make_unique<Gatherer>(alive_);
         },
         [](const std::shared_ptr<Exchange>& exchange) {
@@ -61,7 +62,16 @@ class Forms : public ::testing::Test {
     return start(std::move(routes), limits);
   }
   std::atomic<int> alive_ = 0;
+  std::atomic<bool> full_ = false;
 };
+
+TEST_F(Forms, AreRefusedForAWhileWhereThereAreTooMany) {
+  const auto server = serve();
+  full_ = true;
+  EXPECT_EQ(RawClient(server->url()).ask(form(part("a", "1") + "--line--\r\n")).status, 503);
+  full_ = false;
+  EXPECT_EQ(RawClient(server->url()).ask(form(part("a", "1") + "--line--\r\n")).status, 200);
+}
 
 TEST_F(Forms, ComeInPiecesAndAreNotHeld) {
   const auto server = serve({.body_bytes = 100'000, .all_body_bytes = 100'000});
