@@ -224,12 +224,7 @@ bool Connections::begin(Connection& connection, const char* url, const char* met
       std::make_shared<Exchange>(std::move(request), inbox_, options_.limits.stream_bytes);
   connection.exchange->connection_ = &connection;
   move_to(connection, Connection::State::receiving);
-  if (!refused && connection.route->make_form) {
-    if (const Status begun = begin_form(connection); !begun) {
-      const Code code = begun.error().code;
-      refused = refusal(code == Code::overloaded ? 503 : code_http_status(code), begun.error());
-    }
-  }
+  if (!refused && connection.route->make_form) refused = begin_form(connection);
   return refused ? refuse(connection, *std::move(refused)) : true;
 }
 

@@ -87,7 +87,8 @@ class Connections {
   void close(Connection& connection);
   void drop_body(Connection& connection);
   // Forms: server_forms.cpp.
-  Status begin_form(Connection& connection);
+  std::optional<Response> begin_form(Connection& connection);  // none: it has begun
+  Status make_form(Connection& connection);
   static void take_form_data(Connection& connection, const char* data, std::size_t bytes);
   static void end_form(Connection& connection, bool complete);
   bool room_for(std::uint64_t bytes, const Connection& of);

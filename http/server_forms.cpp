@@ -35,7 +35,14 @@ MHD_Result take_piece(void* to, MHD_ValueKind /*kind*/, const char* name, const 
 
 }  // namespace
 
-Status Connections::begin_form(Connection& connection) {
+std::optional<Response> Connections::begin_form(Connection& connection) {
+  const Status begun = make_form(connection);
+  if (begun) return std::nullopt;
+  const Code code = begun.error().code;
+  return refusal(code == Code::overloaded ? 503 : code_http_status(code), begun.error());
+}
+
+Status Connections::make_form(Connection& connection) {
   const Request& request = connection.exchange->request();
   const std::string_view type = request.header("Content-Type");
   if (!same_name(type.substr(0, type.find(';')), form_type)) return no_form();

@@ -368,21 +368,12 @@ Status FaultEnv::rename(const std::string& from, const std::string& to) {
   return disk_->end(from);
 }
 
-Status FaultEnv::remove(const std::string& path) {
-  return remove_as("remove", path);
-}
-
-Status FaultEnv::drop(const std::string& path) {
-  return remove_as("drop", path);
-}
-
 Status FaultEnv::remove_as(std::string_view operation, const std::string& path) {
   const std::lock_guard lock(disk_->mutex);
   MILLRACE_TRY(disk_->begin(operation, path));
   if (!disk_->names.contains(path)) return fail(Code::not_found, "cannot remove " + path);
   disk_->change_name(path, nullptr);
-  const bool synced = operation == "remove" && !disk_->power_goes_now();
-  if (synced) disk_->sync_names(parent_directory(path));
+  if (operation == "remove" && !disk_->power_goes_now()) disk_->sync_names(parent_directory(path));
   return disk_->end(path);
 }
 

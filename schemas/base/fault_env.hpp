@@ -42,8 +42,8 @@ class FaultEnv final : public Env {
   Result<std::vector<std::string>> list(const std::string& folder) override;
   Status make_directories(const std::string& folder) override;
   Status rename(const std::string& from, const std::string& to) override;
-  Status remove(const std::string& path) override;
-  Status drop(const std::string& path) override;
+  Status remove(const std::string& path) override { return remove_as("remove", path); }
+  Status drop(const std::string& path) override { return remove_as("drop", path); }
   Status sync_directory(const std::string& folder) override;
   Result<std::uint64_t> free_bytes(const std::string& folder) override;
 
