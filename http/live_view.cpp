@@ -6,6 +6,7 @@
 
 #include "client/link/entry_result.hpp"
 #include "schemas/base/clock.hpp"
+#include "schemas/base/percentile_rank.hpp"
 #include "schemas/json_fields.hpp"
 
 namespace millrace::http {
@@ -26,12 +27,11 @@ double ms(std::int64_t us) {
   return static_cast<double>(us) / us_per_ms;
 }
 
-// At most this part of the values is above the one that is returned.
-std::optional<double> quantile(std::vector<double>& values, double part) {
+std::optional<double> quantile(std::vector<double>& values, double share) {
   if (values.empty()) return {};
-  const auto at = static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1));
-  std::ranges::nth_element(values, values.begin() + at);
-  return values[static_cast<std::size_t>(at)];
+  const std::uint64_t at = percentile_rank(share, values.size()) - 1;
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(at));
+  return values[at];
 }
 
 void write_optional(JsonWriter& json, std::string_view name, const std::optional<double>& value) {

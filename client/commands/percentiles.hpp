@@ -3,9 +3,10 @@
 // memory that does not grow with their number. Thread safety: plain values.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <map>
+
+#include "schemas/base/percentile_rank.hpp"
 
 namespace millrace::client {
 
@@ -21,13 +22,13 @@ class Percentiles {
   std::uint64_t count() const { return count_; }
   std::uint64_t most() const { return most_; }
   double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
-  // The smallest value that at least this share of the values does not exceed; 0 without values.
+  // The percentile of this share (schemas/base/percentile_rank.hpp); 0 without values.
   std::uint64_t at(double share) const {
-    // A product such as 0.07 * 100 may lie a little above the whole number that it is.
-    const double wanted = std::ceil(share * static_cast<double>(count_) - 1e-6);
-    double seen = 0;
+    if (count_ == 0) return 0;
+    const std::uint64_t wanted = percentile_rank(share, count_);
+    std::uint64_t seen = 0;
     for (const auto& [step, count] : counts_) {
-      seen += static_cast<double>(count);
+      seen += count;
       if (seen >= wanted) return std::clamp(value_of(step), least_, most_);
     }
     return most_;

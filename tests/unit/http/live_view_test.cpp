@@ -83,6 +83,30 @@ TEST(LiveView, KeepsTheNewestResultsAndCountsTimesOfTheLastSeconds) {
   EXPECT_TRUE(seen["times"]["total_ms"]["p50"].is_null());
 }
 
+// With few results the slow ones are the slowest: 95 % of them take no longer.
+TEST(LiveView, TellsTimesOfFewResults) {
+  const auto times = [](std::vector<std::uint64_t> total_ms) {
+    Data data;
+    data.stream = "a";
+    for (const std::uint64_t ms : total_ms) {
+      JobResult end;
+      end.job = "job";
+      end.result.emplace();
+      end.result->times.total_us = ms * 1'000;
+      data.entries.push_back({data.entries.size() + 1, end.job, encode_result(end)});
+    }
+    LiveView view;
+    view.take_results(data, second);
+    const json seen = look(view, 1, {stream("a", 1, total_ms.size())});
+    EXPECT_EQ(seen["samples"][0]["slow_ms"], seen["times"]["total_ms"]["p95"]);
+    return std::pair(seen["times"]["total_ms"]["p50"].get<double>(),
+                     seen["times"]["total_ms"]["p95"].get<double>());
+  };
+  EXPECT_EQ(times({7}), std::pair(7.0, 7.0));
+  EXPECT_EQ(times({900, 7}), std::pair(7.0, 900.0));
+  EXPECT_EQ(times({40, 900, 7}), std::pair(40.0, 900.0));
+}
+
 TEST(LiveView, ListsBatchesAtWorkFirst) {
   LiveView view;
   std::vector<BatchState> batches(3 + LiveView::batches_shown);
