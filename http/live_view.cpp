@@ -219,6 +219,7 @@ void LiveView::write_body(std::int64_t unix_us) {
     json.end_object();
   }
   json.end_array()
+      .field("more_queues", status_.more_queues)
       .field("engines_known", std::uint64_t{status_.engines.size()})
       .key("engines")
       .begin_array();

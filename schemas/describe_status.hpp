@@ -83,7 +83,8 @@ void fields(auto& v, Is<StatusAnswer> auto& m) {
           "why the broker takes no new jobs, where the disk had no room for the last ones");
   v.field("queues", m.queues,
           "the queues by tenant, where they are asked for: that of the asking key's tenant, or of "
-          "all tenants, at most 100, for a key that may operate the broker");
+          "all tenants, the first 100 by name, for a key that may operate the broker");
+  v.field("more_queues", m.more_queues, "there are more tenants than `queues` tells of");
 }
 
 }  // namespace millrace

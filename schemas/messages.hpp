@@ -124,6 +124,7 @@ struct StatusAnswer {
   std::vector<std::string> paused_models;  // whose queues are paused
   std::string refuses;                     // why the last new jobs were refused, as for a full disk
   std::vector<TenantQueue> queues;         // where they are asked for
+  bool more_queues = false;                // there are others, which are not told
   friend bool operator==(const StatusAnswer&, const StatusAnswer&) = default;
 };
 

@@ -110,9 +110,10 @@ void Requests::status_counts(const Asker& asker, StatusAnswer so_far, StatusRequ
           return answers_.refuse(asker, no_batch(request.batch));
         if (!request.queues) return answers_.answer(asker, std::move(so_far));
         queues_.ask(asker, [this, asker, so_far = std::move(so_far)](
-                               const Result<std::vector<TenantQueue>>& queues) mutable {
-          if (!queues) return answers_.refuse(asker, queues.error());
-          so_far.queues = *queues;
+                               const Result<TenantQueues::Found>& found) mutable {
+          if (!found) return answers_.refuse(asker, found.error());
+          so_far.queues = found->queues;
+          so_far.more_queues = found->more;
           answers_.answer(asker, std::move(so_far));
         });
       });

@@ -18,7 +18,7 @@ std::map<std::string, std::uint64_t> leased_tokens(const EngineTable& table) {
 }  // namespace
 
 void TenantQueues::ask(const Asker& asker, Then then) {
-  if (!asker.operates) return count({asker.tenant}, std::move(then));
+  if (!asker.operates) return count({asker.tenant}, false, std::move(then));
   out_.ask_one(ListTenants{}, [this, then = std::move(then)](Result<Reply> reply) mutable {
     const auto* listed = reply_as<ListTenantsReply>(reply);
     if (listed == nullptr) return then(fail(reply_error(reply)));
@@ -26,23 +26,24 @@ void TenantQueues::ask(const Asker& asker, Then then) {
     for (const TenantInfo& tenant : listed->tenants) {
       if (tenants.size() < Tally::tenants_named) tenants.push_back(tenant.tenant);
     }
-    count(tenants, std::move(then));
+    const bool more = tenants.size() < listed->tenants.size();
+    count(tenants, more, std::move(then));
   });
 }
 
-void TenantQueues::count(const std::vector<std::string>& tenants, Then then) {
-  if (tenants.empty()) return then(std::vector<TenantQueue>{});
+void TenantQueues::count(const std::vector<std::string>& tenants, bool more, Then then) {
+  if (tenants.empty()) return then(Found{});
   std::vector<Operation> operations;
   for (const std::string& tenant : tenants) {
     operations.emplace_back(Count{.tenant = tenant, .batch = {}, .queue = true});
   }
-  out_.ask(std::move(operations), [this, tenants, then = std::move(then)](Replies replies) {
+  out_.ask(std::move(operations), [this, tenants, more, then = std::move(then)](Replies replies) {
     const auto leased = leased_tokens(table_);
-    std::vector<TenantQueue> queues;
+    Found found{.queues = {}, .more = more};
     for (std::size_t i = 0; i < tenants.size(); ++i) {
       const auto* counted = reply_as<CountReply>(replies[i]);
       if (counted == nullptr) return then(fail(reply_error(replies[i])));
-      TenantQueue& queue = queues.emplace_back();
+      TenantQueue& queue = found.queues.emplace_back();
       queue.tenant = tenants[i];
       queue.queued = counted->counts.queued;
       queue.queued_tokens = counted->queued_tokens;
@@ -56,7 +57,7 @@ void TenantQueues::count(const std::vector<std::string>& tenants, Then then) {
       }
       queue.paused = counted->paused;
     }
-    then(std::move(queues));
+    then(std::move(found));
   });
 }
 

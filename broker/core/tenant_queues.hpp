@@ -16,13 +16,17 @@ class TenantQueues {
  public:
   TenantQueues(Outbox& out, const EngineTable& table) : out_(out), table_(table) {}
 
-  using Then = std::function<void(const Result<std::vector<TenantQueue>>&)>;
+  struct Found {
+    std::vector<TenantQueue> queues;
+    bool more = false;  // tenants that are not among them
+  };
+  using Then = std::function<void(const Result<Found>&)>;
   // Calls `then` once, with an error where the ledger gives one. The first tenants by name are
   // told, as many as Tally names.
   void ask(const Asker& asker, Then then);
 
  private:
-  void count(const std::vector<std::string>& tenants, Then then);
+  void count(const std::vector<std::string>& tenants, bool more, Then then);
 
   Outbox& out_;
   const EngineTable& table_;

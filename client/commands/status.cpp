@@ -56,7 +56,8 @@ void print_json(const StatusAnswer& answer, const StatusRequest& request) {
     write_fields(out, queue);
     out.end_object();
   }
-  out.end_array().field("draining", answer.draining).field("paused", answer.paused);
+  out.end_array().field("more_queues", answer.more_queues);
+  out.field("draining", answer.draining).field("paused", answer.paused);
   if (!answer.refuses.empty()) {
     out.field("refuses", answer.refuses);
   }
@@ -112,6 +113,10 @@ std::vector<std::string> broker_lines(const StatusAnswer& answer, const StatusRe
       continue;
     }
     lines.push_back("queue of " + printable_name(queue.tenant) + ": " + queue_text(queue));
+  }
+  if (answer.more_queues) {
+    lines.push_back("queues: only the first " + grouped(answer.queues.size()) +
+                    " tenants by name are told; there are more");
   }
   for (const EngineInfo& engine : answer.engines) {
     const EngineProfile& profile = engine.engine;

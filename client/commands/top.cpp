@@ -174,7 +174,8 @@ void print_json(const TopView& view) {
     write_fields(out, queue);
     out.end_object();
   }
-  out.end_array().key("engines").begin_array();
+  out.end_array().field("more_queues", view.status.more_queues);
+  out.key("engines").begin_array();
   for (const EngineInfo& engine : view.status.engines) {
     out.begin_object();
     write_fields(out, engine);

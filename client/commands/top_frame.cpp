@@ -155,6 +155,10 @@ Section queues_of(const TopView& view, std::size_t columns) {
          queue.leased_tokens == 0 ? "" : short_number(queue.leased_tokens),
          queue.oldest_ms ? time_text_of(*queue.oldest_ms) : "", queue.paused ? "paused" : ""}));
   }
+  if (view.status.more_queues) {
+    out.note = "these are the first " + grouped(view.status.queues.size()) +
+               " tenants by name; there are more";
+  }
   return out;
 }
 

@@ -44,8 +44,10 @@ function notice(view) {
 
 // What the figure of a state has below it.
 function detail(view, state) {
-  const ages = (view.queues ?? []).map((queue) => queue.oldest_ms).filter(Number.isFinite);
-  return state === 'queued' && ages.length > 0 ? `oldest ${roughly(Math.max(...ages))}` : '';
+  const ages = view.queues.map((queue) => queue.oldest_ms).filter(Number.isFinite);
+  if (state !== 'queued' || ages.length === 0) return '';
+  const of = view.more_queues ? ` of the first ${count(view.queues.length)} tenants` : '';
+  return `oldest${of} ${roughly(Math.max(...ages))}`;
 }
 
 export function showSummary(view, samples) {

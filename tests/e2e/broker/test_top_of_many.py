@@ -1,6 +1,10 @@
-"""`millrace top` where the broker has more batches than it asks for."""
+"""`millrace top` and `status` where the broker has more batches or tenants than they tell of."""
 import json
 import subprocess
+import threading
+
+import msgpack
+import zmq
 
 from patience import PATIENCE_S
 from wire import PROGRAM, job
@@ -30,3 +34,41 @@ def test_top_says_that_there_are_more_batches_than_it_looked_at(broker, client):
         "and perhaps more: the broker has over 5,000 unfinished batches")
     view = json.loads(top(broker, "--json"))
     assert view["more_batches"] is True and len(view["batches"]) == SEEN
+
+
+def millrace(endpoint, *words):
+    return subprocess.run([PROGRAM.with_name("millrace"), *words, "--broker", endpoint],
+                          capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+
+
+def test_more_tenants_than_are_told_are_said_in_words(tmp_path, context):
+    """As a broker of many tenants answers, which takes many keys."""
+    answers = {"status_request": ("status_answer", {
+                   "counts": {}, "queues": [{"tenant": "acme", "queued": 2}], "more_queues": True}),
+               "batches_request": ("batches_answer", {"batches": []})}
+    socket = context.socket(zmq.ROUTER)
+    socket.linger = 0
+    endpoint = f"ipc://{tmp_path}/s"
+    socket.bind(endpoint)
+    done = threading.Event()
+
+    def serve():
+        while not done.is_set():
+            if socket.poll(50):
+                route, frame = socket.recv_multipart()
+                asked = msgpack.unpackb(frame)
+                kind, body = answers.get(asked["kind"], ("welcome", {"broker": "b"}))
+                socket.send_multipart([route, msgpack.packb(
+                    {"v": 1, "kind": kind, "id": asked["id"], "body": body})])
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        assert "first 1 tenants by name; there are more" in millrace(endpoint, "top", "--once")
+        assert "first 1 tenants by name are told; there are more" in millrace(endpoint, "status")
+        for words in (("top", "--once"), ("status",)):
+            assert json.loads(millrace(endpoint, *words, "--json"))["more_queues"] is True
+    finally:
+        done.set()
+        thread.join()
+        socket.close()

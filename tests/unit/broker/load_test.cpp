@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "broker/core/job_cost.hpp"
+#include "broker/core/tally.hpp"
 #include "tests/unit/broker/tenants.hpp"
 
 namespace millrace::broker::testing {
@@ -89,6 +90,29 @@ TEST(Load, AnOperatorSeesTheQueuesOfAllTenants) {
   EXPECT_EQ(queues[0].tenant + queues[1].tenant, "AB");
   EXPECT_EQ(queues[0].queued, 1u);
   EXPECT_EQ(queues[1].queued, 2u);
+}
+
+TEST(Load, ThatThereAreMoreQueuesIsTold) {
+  std::vector<Grant> grants = {grant_to("operator", "A", {KeyRole::operate})};
+  const auto name_of = [](std::size_t i) { return "t" + std::to_string(1'000 + i); };
+  for (std::size_t i = 0; i <= Tally::tenants_named; ++i) {
+    grants.push_back(grant_to(name_of(i), name_of(i), {KeyRole::submit}));
+  }
+  World world(Tenants::config(grants));
+  for (const Grant& grant : grants) {
+    world.keys[World::client(grant.name)] = "key of " + grant.name;
+  }
+  world.join_client("operator");
+  for (std::size_t i = 0; i <= Tally::tenants_named; ++i) {
+    const auto client = World::client(name_of(i));
+    world.join_client(name_of(i));
+    world.say(client, Submit{{job_body("1", "*")}}, 7);
+    EXPECT_EQ(world.take<Submitted>(client).size(), 1u);
+    world.say(World::client("operator"), with_queues(), 8);
+    const auto answer = world.take<StatusAnswer>(World::client("operator")).at(0);
+    EXPECT_EQ(answer.queues.size(), std::min(i + 1, Tally::tenants_named));
+    EXPECT_EQ(answer.more_queues, i == Tally::tenants_named);
+  }
 }
 
 }  // namespace

@@ -306,7 +306,7 @@ inline std::vector<Envelope> envelopes() {
                      load,
                      250,
                      62.5}};
-  status.paused = true;
+  status.paused = status.more_queues = true;
   status.paused_models = {"smollm2"};
   status.refuses = "disk_full: 25042944 bytes left and 33554432 are needed";
   status.queues = {{"acme", 1, 1'200, 2, 2'600, 61'000, false}, {"umbra", 0, 0, 0, 0, {}, true}};

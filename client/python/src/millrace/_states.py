@@ -248,6 +248,7 @@ class Status(Record):
     paused_models: List[Any]
     refuses: str
     queues: List[TenantQueue]
+    more_queues: bool
     _FIELDS = {
         "counts": (None, JobCounts),
         "state": (None, None),
@@ -265,6 +266,7 @@ class Status(Record):
         "paused_models": ((), list),
         "refuses": ("", None),
         "queues": ((), [TenantQueue]),
+        "more_queues": (False, None),
     }
 
 
