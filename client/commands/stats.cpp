@@ -13,6 +13,7 @@
 #include "client/commands/list_output.hpp"
 #include "client/commands/load_text.hpp"
 #include "client/commands/result_totals.hpp"
+#include "client/commands/stretch.hpp"
 #include "client/commands/times.hpp"
 #include "client/link/entry_result.hpp"
 #include "client/link/stream_reader.hpp"
@@ -33,9 +34,9 @@ struct Flags {
   std::uint64_t last_s = 3'600;
 };
 
-struct Stretch {  // Unix times; the end does not belong to it
-  std::int64_t from_us = 0, to_us = 0;
-  double seconds() const { return static_cast<double>(to_us - from_us) / 1e6; }
+struct Group {
+  Stretch stretch;  // that its rates are over
+  ResultTotals totals;
 };
 
 Result<Stretch> stretch_of(const Flags& flags, std::int64_t now_us) {
@@ -68,14 +69,15 @@ class StatsRun final : public EntrySink {
   Result<std::uint64_t> first_of(EventLoop& loop, const std::string& stream) const;
   Status read(EventLoop& loop, const std::string& stream);
   std::string group_of(const JobResult& result) const;
-  std::string text_of(const std::string& name, const ResultTotals& totals) const;
+  // The hour or minute that results are grouped by; 0 where they are grouped by something else.
+  std::int64_t unit_us() const;
 
   const Flags& flags_;
   bool json_;
   SystemClock clock_;
   std::unique_ptr<Session> session_;
   Stretch stretch_;
-  std::map<std::string, ResultTotals> groups_;
+  std::map<std::string, Group> groups_;
   StreamReader* reader_ = nullptr;
   std::string stream_;   // that is read
   bool passed_ = false;  // a result that ended after the stretch was read
@@ -167,7 +169,10 @@ Status StatsRun::on_entries(const std::vector<Entry>& entries) {
     }
     std::string name = group_of(*result);
     const bool fits = groups_.size() < most_groups || groups_.contains(name);
-    groups_[fits ? std::move(name) : other_groups].add(*result);
+    const std::int64_t unit_us = fits ? this->unit_us() : 0;
+    Group& group = groups_[fits ? std::move(name) : other_groups];
+    group.stretch = unit_us > 0 ? stretch_.part_of_unit(result->ended_us, unit_us) : stretch_;
+    group.totals.add(*result);
   }
   return {};
 }
@@ -180,6 +185,10 @@ Status StatsRun::on_stream_error(Error error) {
   return {};
 }
 
+std::int64_t StatsRun::unit_us() const {
+  return flags_.by == "hour" ? 3'600 * us_per_s : flags_.by == "minute" ? 60 * us_per_s : 0;
+}
+
 std::string StatsRun::group_of(const JobResult& result) const {
   if (flags_.by == "model") {
     return result.result ? result.result->effective.engine.model : result.model;
@@ -190,9 +199,8 @@ std::string StatsRun::group_of(const JobResult& result) const {
   if (flags_.by == "batch") {
     return result.batch.empty() ? "(none)" : result.batch;
   }
-  if (flags_.by == "hour" || flags_.by == "minute") {
-    const std::int64_t unit_us = (flags_.by == "hour" ? 3'600 : 60) * us_per_s;
-    return time_text(result.ended_us / unit_us * unit_us);
+  if (const std::int64_t unit = unit_us(); unit > 0) {
+    return time_text(result.ended_us / unit * unit);
   }
   return "all";
 }
@@ -217,12 +225,9 @@ Status StatsRun::run() {
   return {};
 }
 
-std::string StatsRun::text_of(const std::string& name, const ResultTotals& totals) const {
-  // Groups of times are shorter than the whole stretch.
-  const double seconds = flags_.by == "hour"     ? 3'600
-                         : flags_.by == "minute" ? 60
-                                                 : stretch_.seconds();
-  const auto rate = [seconds](std::uint64_t count) {
+std::string text_of(const std::string& name, const Group& group) {
+  const ResultTotals& totals = group.totals;
+  const auto rate = [seconds = group.stretch.seconds()](std::uint64_t count) {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f", static_cast<double>(count) / seconds);
     return std::string(text);
@@ -250,16 +255,14 @@ void StatsRun::print() const {
                  {"group", "jobs", "failed", "prompt_tokens", "cached_tokens", "completion_tokens",
                   "wait_p50_ms", "wait_p99_ms", "first_token_p50_ms", "first_token_p99_ms",
                   "whole_p50_ms", "whole_p99_ms"});
-  const double seconds = flags_.by == "hour"     ? 3'600
-                         : flags_.by == "minute" ? 60
-                                                 : stretch_.seconds();
-  for (const auto& [name, totals] : groups_) {
+  for (const auto& [name, group] : groups_) {
+    const ResultTotals& totals = group.totals;
     const auto ms = [](const Percentiles& times, double share) {
       return times.count() == 0 ? "" : std::to_string((times.at(share) + 500) / 1'000);
     };
     ListRow row;
     row.id = name;
-    row.text = text_of(printable_name(name), totals);
+    row.text = text_of(printable_name(name), group);
     row.cells = {name,
                  std::to_string(totals.jobs()),
                  std::to_string(totals.failed),
@@ -277,8 +280,8 @@ void StatsRun::print() const {
     if (flags_.by != "all") {
       json.field(flags_.by, name);
     }
-    json.field("from_us", stretch_.from_us).field("to_us", stretch_.to_us);
-    write_totals(json, totals, seconds);
+    json.field("from_us", group.stretch.from_us).field("to_us", group.stretch.to_us);
+    write_totals(json, totals, group.stretch.seconds());
     json.end_object();
     out.row(std::move(row));
   }

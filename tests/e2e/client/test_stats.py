@@ -61,6 +61,22 @@ def test_results_are_summed_up_by_what_is_asked_for(done):
     assert stats(broker, "--batch", "late")[0]["jobs"] == 4
 
 
+def test_rates_are_over_the_part_of_an_hour_that_belongs_to_the_stretch(done):
+    broker, middle = done
+    for unit, length_us in (("minute", 60_000_000), ("hour", 3_600_000_000)):
+        since, until = int(middle) - 600, int(middle) + 1
+        groups = stats(broker, "--since", stamp(since), "--until", stamp(until), "--by", unit)
+        assert sum(x["jobs"] for x in groups) == 3
+        for group in groups:
+            begin, end = group["from_us"], group["to_us"]
+            assert since * 1_000_000 <= begin < end <= until * 1_000_000
+            assert begin // length_us == (end - 1) // length_us, "one hour or minute"
+            assert begin == since * 1_000_000 or begin % length_us == 0
+            assert end == until * 1_000_000 or end % length_us == 0
+            assert group["jobs_per_second"] == pytest.approx(
+                group["jobs"] / ((end - begin) / 1e6), rel=1e-6)
+
+
 def test_only_results_of_the_stretch_count(done):
     broker, middle = done
     assert stats(broker, "--since", stamp(middle))[0]["jobs"] == 4
