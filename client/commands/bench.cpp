@@ -89,8 +89,9 @@ void BenchRun::clear_line() {
   }
 }
 
-// Leaves nothing behind at a broker, as far as the key may: not the jobs of a load that was
-// stopped, and not the results.
+// Removes the results, as far as the key may. The jobs of a load that was stopped are cancelled,
+// and their stream is emptied: what ends after that, as those that engines hold do, stays in it
+// until its age removes it.
 Status BenchRun::run_on(Session& session, EventHandler& beside) {
   EventLoopOptions options = loop_options(flags_.broker);
   options.absence = Absence::is_failure;
@@ -99,9 +100,8 @@ Status BenchRun::run_on(Session& session, EventHandler& beside) {
   if (!flags_.keep && session.ready()) {
     if (!done) {
       session.ask(Cancel{{}, load_.stream()});
-    } else {
-      session.ask(Remove{load_.stream(), ""});
     }
+    session.ask(Remove{load_.stream(), ""});
     std::vector<Envelope> answers;
     std::vector<Bell> bells;
     static_cast<void>(session.poll(leave_ms, answers, bells));

@@ -118,7 +118,9 @@ void BenchLoad::ended(std::uint64_t number) {
 
 Status BenchLoad::on_answer(const Submission& submission) {
   if (submission.answer.error) {
-    ++report_.refused;
+    if (submission.tag >= shape_.warmup) {
+      ++report_.refused;
+    }
     fail_with(*submission.answer.error);
     submitted_us_.erase(submission.tag);
     ++done_;

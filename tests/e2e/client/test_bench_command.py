@@ -1,10 +1,13 @@
 """`millrace bench`: the jobs have the asked shape, and the figures are those of the results"""
 import json
 import pathlib
+import signal
+import subprocess
 import time
 
 import pytest
-from programs import millrace
+from patience import PATIENCE_S
+from programs import millrace, wait_until
 
 
 def bench(broker, *words, expect=0):
@@ -51,6 +54,21 @@ def test_failures_are_told_with_the_first_error(broker):
     done = broker.millrace("bench", "-n", "3", "--served-model", "nosuch", expect=1)
     assert "3 jobs in 0.00 s, 3 of them refused or failed" in done.stdout
     assert "unknown_model" in done.stderr
+    told = bench(broker, "-n", "3", "--warmup", "2", "--served-model", "nosuch", expect=1)
+    assert (told["refused"], told["jobs"]) == (3, 0), "jobs that warm up are not measured"
+
+
+def test_a_load_that_is_stopped_leaves_no_jobs_and_no_stream(broker):
+    process = subprocess.Popen(broker.command("bench", "-n", "20"), stderr=subprocess.DEVNULL)
+
+    def counts():
+        return json.loads(broker.millrace("status", "--json", expect=0).stdout)["counts"]
+    wait_until(lambda: counts()["queued"] == 20, "the jobs")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130
+    wait_until(lambda: counts()["cancelled"] == 20, "the end of the jobs")
+    wait_until(lambda: "bench-" not in broker.millrace("streams", "ls", expect=0).stdout,
+               "the end of the stream")
 
 
 def test_a_shape_that_cannot_be_is_refused():
