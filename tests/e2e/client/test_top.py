@@ -9,7 +9,6 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 
 import pytest
 from patience import PATIENCE_S
@@ -101,18 +100,26 @@ def test_top_fits_the_terminal_and_shows_what_counts(busy, columns):
         screen.end()
 
 
-def test_p_stops_the_display_and_lets_it_go_on(busy):
+def test_p_stops_the_display_and_lets_it_go_on(busy, tmp_path):
+    more = tmp_path / "more.jsonl"
+    more.write_text(completion("later", "p") + "\n")
     screen = Terminal(busy.command("top"), 100)
     try:
         screen.wait_for(lambda x: "evening-" in text(x), "a frame")
         screen.press("p")
         screen.wait_for(lambda x: "display stopped" in x[0], "the stop")
+        # What a new size draws meanwhile is what was known at the stop.
+        stopped = screen.frames()[-1]
+        busy.millrace("submit", str(more), "--batch", "after-the-stop", expect=0)
+        wait_until(lambda: "after-the-stop" in busy.millrace("top", expect=0).stdout, "a batch")
         before = len(screen.frames())
-        time.sleep(2.5)
-        screen.read()
-        assert len(screen.frames()) == before, "nothing is drawn while the display is stopped"
+        screen.resize(110, 24)
+        frame = screen.wait_for(lambda x: len(screen.frames()) > before, "a frame of a new size")
+        assert frame[0].split()[:5] == stopped[0].split()[:5], "the time of day is that of the stop"
+        assert "display stopped" in frame[0] and "after-the-stop" not in text(frame)
         screen.press("p")
-        screen.wait_for(lambda x: "display stopped" not in x[0], "the display goes on")
+        screen.wait_for(lambda x: "display stopped" not in x[0] and "after-the-stop" in text(x),
+                        "the display goes on")
         screen.resize(62, 12)
         frame = screen.wait_for(lambda x: len(x) <= 12, "the smaller size")
         assert max(map(len, frame)) <= 62 and frame[-1].startswith("q quit")
