@@ -1,7 +1,7 @@
 // Tries a prompt: the answer comes piece by piece.
 import { find, keep, element, setText } from './dom.js';
 import { eventsOf } from './events.js';
-import { count, duration, rate } from './format.js';
+import { count, duration, plural, rate } from './format.js';
 import { ask, problemOf } from './server.js';
 
 function body() {
@@ -20,7 +20,7 @@ function noteOf(usage, times) {
   const parts = [];
   if (times.first) parts.push(`first token after ${duration(times.first - times.begun)}`);
   if (usage) {
-    parts.push(`${count(usage.prompt_tokens)} tokens in, ${count(usage.completion_tokens)} out`);
+    parts.push(`${plural(usage.prompt_tokens, 'token')} in, ${count(usage.completion_tokens)} out`);
     const s = (times.last - times.first) / 1_000;
     if (s > 0.05 && usage.completion_tokens > 1) {
       parts.push(`${rate((usage.completion_tokens - 1) / s)} tokens/s`);

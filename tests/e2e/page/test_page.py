@@ -78,7 +78,7 @@ def test_a_prompt_is_answered_piece_by_piece(place, visit):
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     expect(page.locator("#reply")).to_have_text("one two three four five six")
-    expect(page.locator("#reply-note")).to_contain_text("1 tokens in, 6 out")
+    expect(page.locator("#reply-note")).to_contain_text("1 token in, 6 out")
     assert len(page.evaluate("[...window.seen]")) > 2
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
