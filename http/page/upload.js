@@ -5,6 +5,7 @@ import { ask, askJson, problemOf } from './server.js';
 
 const over = new Set(['completed', 'failed', 'expired', 'cancelled']);
 const listed = 5;
+const restViews = 5; // of which one looks, while no batch is known that has not ended
 const headBytes = 256 * 1024; // in which the first line ends
 
 // The address that the first line asks; the server refuses a file whose lines differ.
@@ -54,6 +55,7 @@ function stateText({ status, request_counts: counts, errors }) {
 export function makeUpload() {
   const [zone, input, note] = [find('drop'), find('file'), find('drop-note')];
   let open = true; // a batch may not have ended
+  let views = 0; // since the last look
   let kept = null; // whether the server keeps files; null: it is not known yet
 
   function tell(text, bad = false) {
@@ -125,13 +127,18 @@ export function makeUpload() {
       if (kind === 'drop') run([...event.dataTransfer.files]);
     });
   }
+  let looking = false;
   return async () => {
-    if (!open) return;
-    open = false;
+    views += 1;
+    // Another client may have begun a batch, so it looks now and then even where all have ended.
+    if (looking || kept === false || (!open && views < restViews)) return;
+    looking = true;
+    views = 0;
     try {
       await look();
     } catch {
-      open = kept === null; // the connection failed: again with the next view
+      open = true; // again with the next view
     }
+    looking = false;
   };
 }

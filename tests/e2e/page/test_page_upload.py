@@ -46,6 +46,39 @@ def test_a_dropped_file_runs_and_a_bad_one_says_where(place, visit):
     expect(page.locator("#runs li")).to_have_count(2)
 
 
+def begin_batch(place, name):
+    """Does what another client does."""
+    form = (b'--cut\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            b'--cut\r\nContent-Disposition: form-data; name="file"; filename="f.jsonl"\r\n\r\n'
+            + chat_lines(2).encode() + b"\r\n--cut--\r\n")
+    file = place.post("/v1/files", form,
+                      **{"Content-Type": "multipart/form-data; boundary=cut"})[1]
+    status, batch, _ = place.post("/v1/batches", {
+        "input_file_id": file["id"], "endpoint": "/v1/chat/completions",
+        "completion_window": "24h", "metadata": {"file": name}})
+    assert status == 200, batch
+
+
+def test_batches_of_others_appear_whatever_failed_before(place, visit):
+    place.start_engine("--text", "an answer")
+    page = visit(place, allowed=("ERR_FAILED",))
+    begin_batch(place, "first.jsonl")
+    first = page.locator("#runs li", has_text="first.jsonl")
+    expect(first).to_contain_text("completed, 2 of 2 lines")
+    failed = []
+
+    def fail(route):
+        failed.append(route.request.url)
+        route.abort()
+    page.route("**/v1/batches?*", fail)
+    with page.expect_event("requestfailed", lambda request: "/v1/batches" in request.url):
+        pass
+    page.unroute("**/v1/batches?*")
+    assert failed
+    begin_batch(place, "second.jsonl")
+    expect(page.locator("#runs li", has_text="second.jsonl")).to_contain_text("completed, 2 of 2")
+
+
 def test_without_a_place_for_files_there_is_no_section(make_place, visit):
     place = make_place("--ledger", "memory:")
     page = visit(place)
