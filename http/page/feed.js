@@ -15,33 +15,34 @@ function shown() {
   });
 }
 
+// The answer, and the view where there is one; nothing where the connection failed, also within
+// the view. What goes wrong in the page itself is none of this.
+async function look(since) {
+  try {
+    const answer = await ask(`/live?since=${since}`);
+    return { answer, now: answer.ok ? await answer.json() : null };
+  } catch {
+    return {};
+  }
+}
+
 // Calls view(view), away(why) and refused(status, why). refused returns a promise that is kept when
 // there is another token to try.
 export async function follow({ view, away, refused }) {
   let since = 0;
   for (;;) {
     await shown();
-    let pause = pauseMs;
-    try {
-      const answer = await ask(`/live?since=${since}`);
-      if (answer.status === 401 || answer.status === 403) {
-        await refused(answer.status, await problemOf(answer));
-        since = 0;
-        continue;
-      }
-      if (answer.ok) {
-        const now = await answer.json();
-        since = now.time_us;
-        view(now);
-      } else {
-        away(await problemOf(answer));
-        pause = awayMs;
-      }
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error; // no fault of the network
-      away('The broker does not answer');
-      pause = awayMs;
+    const { answer, now } = await look(since);
+    if (now) {
+      since = now.time_us;
+      view(now);
+    } else if (answer?.status === 401 || answer?.status === 403) {
+      await refused(answer.status, await problemOf(answer));
+      since = 0;
+      continue;
+    } else {
+      away(answer ? await problemOf(answer) : 'The broker does not answer');
     }
-    await wait(pause);
+    await wait(now ? pauseMs : awayMs);
   }
 }

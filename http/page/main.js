@@ -26,6 +26,11 @@ const showCharts = makeCharts();
 const parts = [showEngines, showBatches, makeFailed(openJob), makeNewest(openJob), makePrompt(),
   makeUpload()];
 
+function fail(error) {
+  connection('away', 'This page has a fault: load it again');
+  throw error;
+}
+
 follow({
   view(view) {
     tokenPanel.accepted();
@@ -40,4 +45,4 @@ follow({
     connection('waiting', 'A token is needed');
     return tokenPanel.enter(why);
   },
-});
+}).catch(fail);

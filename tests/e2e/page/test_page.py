@@ -112,6 +112,13 @@ def test_a_broker_that_goes_and_comes_back(make_place, visit):
     expect(figure(page, "Completed")).to_have_text("5")
 
 
+def test_a_fault_of_the_page_itself_is_not_told_as_the_broker_s(place, visit):
+    page = visit(place, allowed=("TypeError", "Cannot read", "undefined"))
+    expect(page.locator("#connection")).to_have_text("Live")
+    page.route("**/live?*", lambda route: route.fulfill(json={"time_us": 1, "samples": []}))
+    expect(page.locator("#connection")).to_contain_text("This page has a fault")
+
+
 @pytest.mark.parametrize("width", [320, 375, 768])
 def test_nothing_is_wider_than_the_screen(place, visit, width):
     place.start_failing_engine("prompt 1 of")
