@@ -1,6 +1,7 @@
 #include "http/live.hpp"
 
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "http/desk.hpp"
@@ -11,7 +12,7 @@ namespace millrace::http {
 namespace {
 
 constexpr std::int64_t view_age_us = 1'000 * us_per_ms;
-constexpr std::uint32_t most_pages = 20;  // of batches
+constexpr std::uint32_t most_pages = 20;  // of unfinished batches
 
 }  // namespace
 
@@ -47,7 +48,7 @@ void Live::with_view(std::int64_t since_us, Use use) {
 
 void Live::begin_round(Use done) {
   round_ = std::move(done);
-  failed_ = {};
+  outcome_ = {};
   fetched_ = false;
   open_ = 2;
   StatusRequest status;
@@ -63,25 +64,36 @@ void Live::begin_round(Use done) {
   ++open_;
   pages_ = 0;
   batches_.clear();
-  ask_batches({});
+  ask_unfinished_batches({});
 }
 
-void Live::ask_batches(std::string after) {
+// Those with jobs to do come first, so that none of them is missed among many that have ended.
+void Live::ask_unfinished_batches(std::string after) {
+  BatchesRequest question{.batch = {}, .after = std::move(after), .unfinished = true};
+  desk_.ask_for<BatchesAnswer>(std::move(question), [this](Result<BatchesAnswer> answer) {
+    if (!answer) return end_part(fail(std::move(answer).error()));
+    ++pages_;
+    std::ranges::move(answer->batches, std::back_inserter(batches_));
+    if (answer->more && pages_ < most_pages && !answer->next.empty()) {
+      return ask_unfinished_batches(answer->next);
+    }
+    ask_other_batches(answer->more);
+  });
+}
+
+void Live::ask_other_batches(bool more_unfinished) {
   desk_.ask_for<BatchesAnswer>(
-      BatchesRequest{.batch = {}, .after = std::move(after)},
-      [this](Result<BatchesAnswer> answer) { take_batches(std::move(answer)); });
-}
-
-void Live::take_batches(Result<BatchesAnswer> answer) {
-  if (!answer) return end_part(fail(std::move(answer).error()));
-  ++pages_;
-  std::ranges::move(answer->batches, std::back_inserter(batches_));
-  if (answer->more && pages_ < most_pages && !batches_.empty()) {
-    return ask_batches(batches_.back().batch);
-  }
-  batches_us_ = clock_.monotonic_us() + (pages_ > 1 ? pages_ * view_age_us : 0);
-  view_.take_batches(std::exchange(batches_, {}), answer->more);
-  end_part({});
+      BatchesRequest{}, [this, more_unfinished](Result<BatchesAnswer> answer) {
+        if (!answer) return end_part(fail(std::move(answer).error()));
+        std::set<std::string, std::less<>> known;
+        for (const BatchState& one : batches_) known.insert(one.batch);
+        for (BatchState& one : answer->batches) {
+          if (!known.contains(one.batch)) batches_.push_back(std::move(one));
+        }
+        batches_us_ = clock_.monotonic_us() + (pages_ > 1 ? pages_ * view_age_us : 0);
+        view_.take_batches(std::exchange(batches_, {}), more_unfinished || answer->more);
+        end_part({});
+      });
 }
 
 void Live::ask_streams() {
@@ -111,11 +123,11 @@ void Live::ask_results() {
 }
 
 void Live::end_part(const Status& part) {
-  if (!part) failed_ = part;
+  if (!part) outcome_ = part;
   if (--open_ > 0) return;
-  if (failed_ && !fetched_) return ask_results();
+  if (outcome_ && !fetched_) return ask_results();
   const Use done = std::exchange(round_, {});
-  if (!failed_) return done(std::unexpected(failed_.error()));
+  if (!outcome_) return done(std::unexpected(outcome_.error()));
   view_.finish(clock_.wall_us(), clock_.monotonic_us());
   done(std::string());
 }

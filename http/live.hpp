@@ -37,8 +37,8 @@ class Live {
   // Gives what is young enough, or calls `make`, unless it is being made.
   void once(const std::string& key, const std::function<void(Use)>& make, Use use);
   void begin_round(Use done);
-  void ask_batches(std::string after);
-  void take_batches(Result<BatchesAnswer> answer);
+  void ask_unfinished_batches(std::string after);
+  void ask_other_batches(bool more_unfinished);
   void ask_streams();
   void ask_results();
   void end_part(const Status& part);
@@ -50,10 +50,10 @@ class Live {
   LiveView view_;
   Use round_;
   std::uint32_t open_ = 0;  // parts of the round that are not answered
-  Status failed_;           // of the round
+  Status outcome_;          // of the round: the error of a part, if one failed
   bool fetched_ = false;    // in this round
   std::vector<BatchState> batches_;
-  std::uint32_t pages_ = 0;
+  std::uint32_t pages_ = 0;      // of unfinished ones in this round
   std::int64_t batches_us_ = 0;  // when they are asked for again
 };
 

@@ -53,6 +53,8 @@ class FakeBroker {
 
   ManualClock& clock;
   std::function<void()> at_wait;
+  // Answers what this broker knows nothing of; nothing: no answer.
+  std::function<std::optional<Message>(const Message& question)> answers_others;
   bool silent = false;       // takes frames and does nothing
   bool rings = true;         // the client hears its doorbell
   bool ends_at_once = true;  // ends each job as soon as it is submitted
@@ -199,6 +201,8 @@ inline void FakeBroker::receive(const Envelope& question) {
     answer(question.id, PauseChanged{std::exchange(paused, change->paused) != change->paused});
   } else if (const auto* moved = std::get_if<Acknowledge>(&question.message)) {
     answer(question.id, Acknowledged{moved->number});
+  } else if (answers_others) {
+    if (auto other = answers_others(question.message)) answer(question.id, *std::move(other));
   }
 }
 
