@@ -173,7 +173,15 @@ void BrokerFace::add_live_routes(Routes& routes) {
   routes.add("GET", "/live", [this](const Exchanged& exchange) {
     const std::string_view since = exchange->request().argument("since");
     std::int64_t since_us = 0;
-    std::from_chars(since.data(), since.data() + since.size(), since_us);
+    const char* const end = since.data() + since.size();
+    const auto [rest, wrong] = std::from_chars(since.data(), end, since_us);
+    if (!since.empty() && (wrong != std::errc() || rest != end)) {
+      return exchange->respond(
+          problem({Code::invalid_value,
+                   "since: `" + std::string(since) + "` is no time_us of a view",
+                   "use that of the view before, a whole number",
+                   {}}));
+    }
     look(exchange,
          [since_us](Live& live, Live::Use use) { live.with_view(since_us, std::move(use)); });
   });

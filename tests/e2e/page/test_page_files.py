@@ -66,12 +66,11 @@ def test_samples_come_once(place):
                   "second sample")
     assert later["samples"][0]["jobs_per_second"] == 0
     assert place.get("/live?since=99999999999999999")[1]["samples"] == []
-    assert place.get("/live?since=nonsense")[1]["samples"][0] == first["samples"][0]
-
-
-def test_all_who_look_at_once_get_the_same(place):
-    times = [place.get("/live")[1]["time_us"] for _ in range(20)]
-    assert len(set(times)) < 20
+    assert place.get("/live?since=")[1]["samples"][0] == first["samples"][0]
+    for nonsense in ("nonsense", "1x", "1.5", "99999999999999999999"):
+        status, error = place.get(f"/live?since={nonsense}")
+        assert status == 400 and nonsense in error["error"]["message"], error
+        assert "is no time_us" in error["error"]["message"]
 
 
 def test_lists_of_jobs_and_one_job(place):
