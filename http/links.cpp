@@ -65,7 +65,11 @@ Status Links::check(std::string_view authorization) {
 
 Status Links::check_role(std::string_view authorization, KeyRole role) {
   MILLRACE_ASSIGN(const Holder holder, holder_of(authorization));
-  if (!keyed() || holder.roles.allow(role)) return {};
+  return keyed() ? check_role(holder, role) : Status{};
+}
+
+Status Links::check_role(const Holder& holder, KeyRole role) {
+  if (holder.roles.allow(role)) return {};
   return fail(Code::unauthorized,
               "the token's key lacks the role `" + KeyRoles{role}.text() + "`, which this needs",
               "use the token of a key that has it; `millrace keys ls` shows the roles");

@@ -42,6 +42,8 @@ class Links {
   Status check(std::string_view authorization);
   // Whether such a token has the role, too; without keys everyone has. Errors: as of check().
   Status check_role(std::string_view authorization, KeyRole role);
+  // The same for one whose token is known. Errors: unauthorized.
+  static Status check_role(const Holder& holder, KeyRole role);
   // Whose token it is. Errors: those of check().
   Result<Holder> holder_of(std::string_view authorization);
   // Ends the sessions that were idle for long. Call it now and then.

@@ -22,14 +22,6 @@ std::unexpected<Error> no_file(std::string_view id) {
   return fail(Code::not_found, "there is no file " + std::string(id), "GET /v1/files lists yours");
 }
 
-Status check_role(const Holder& holder, KeyRole role) {
-  if (holder.roles.allow(role)) return {};
-  return fail(Code::unauthorized,
-              std::string("the token's key may not ") +
-                  (role == KeyRole::read ? "read" : "submit") + ", which this request needs",
-              "use the token of a key with this role");
-}
-
 }  // namespace
 
 Result<std::unique_ptr<BatchFace>> BatchFace::open(BatchFaceOptions options, Links& links) {
@@ -94,7 +86,7 @@ Handler BatchFace::handler(KeyRole role, Where where, Work work) {
       const bool unknown = holder.error().code == Code::unauthorized;
       return exchange->respond(problem(holder.error(), unknown ? 401 : 503));
     }
-    if (const Status may = check_role(*holder, role); !may) {
+    if (const Status may = Links::check_role(*holder, role); !may) {
       return exchange->respond(problem(may.error()));
     }
     attend(*holder);
@@ -135,7 +127,7 @@ Result<Response> BatchFace::content_of(const Request& request, const Holder& hol
 void BatchFace::add_file_routes(Routes& routes) {
   const auto begin = [this](const Request& request) -> Result<std::unique_ptr<FormReader>> {
     MILLRACE_ASSIGN(const Holder holder, links_.holder_of(request.header("Authorization")));
-    MILLRACE_TRY(check_role(holder, KeyRole::submit));
+    MILLRACE_TRY(Links::check_role(holder, KeyRole::submit));
     MILLRACE_TRY(files_->check_room(holder.tenant, 0));
     MILLRACE_ASSIGN(auto place, uploads_.enter(holder.tenant));
     return std::make_unique<Upload>(*files_, clock_, holder.tenant, std::move(place));
