@@ -79,7 +79,8 @@ class Place:
                              ("--listen-doorbell", "bell")):
             endpoints += [option, f"ipc://{self.sockets}/{name}"]
         self.broker = subprocess.Popen(
-            [program("millrace-broker"), "--ledger", str(self.folder / "ledger"), *endpoints,
+            [program("millrace-broker"), *endpoints,
+             *([] if "--ledger" in self.options else ["--ledger", str(self.folder / "ledger")]),
              *([] if not http or "--http" in self.options else ["--http", "127.0.0.1:0"]),
              *(self.options if http else [])],
             stdout=subprocess.PIPE, text=True, stderr=open(self.folder / "broker.log", "ab"))
