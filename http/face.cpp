@@ -174,7 +174,7 @@ void BrokerFace::add_live_routes(Routes& routes) {
     const std::string_view since = exchange->request().argument("since");
     std::int64_t since_us = 0;
     const char* const end = since.data() + since.size();
-    const auto [rest, wrong] = std::from_chars(since.data(), end, since_us);
+    const auto [rest, wrong] = std::from_chars(since.data(), since.data() + since.size(), since_us);
     if (!since.empty() && (wrong != std::errc() || rest != end)) {
       return exchange->respond(
           problem({Code::invalid_value,

@@ -148,10 +148,10 @@ void Live::with_jobs(const JobsRequest& question, Use use) {
 
 void Live::with_job(const std::string& job, Use use) {
   once(
-      "job" + ('\0' + job), [&](Use done) { look_up(job, std::move(done)); }, std::move(use));
+      "job" + ('\0' + job), [&](const Use& done) { look_up(job, done); }, std::move(use));
 }
 
-void Live::look_up(const std::string& job, Use done) {
+void Live::look_up(const std::string& job, const Use& done) {
   const JobsRequest question{.job = job};
   desk_.ask_for<JobsAnswer>(question, [this, job, done](Result<JobsAnswer> answer) {
     if (!answer) return done(std::unexpected(std::move(answer).error()));

@@ -42,7 +42,7 @@ class Live {
   void ask_streams();
   void ask_results();
   void end_part(const Status& part);
-  void look_up(const std::string& job, Use done);
+  void look_up(const std::string& job, const Use& done);
 
   Desk& desk_;
   const Clock& clock_;

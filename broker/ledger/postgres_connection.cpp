@@ -71,7 +71,7 @@ std::optional<std::int64_t> PostgresRows::optional_integer(int row, int column) 
 
 // ---- connection
 
-PostgresConnection::PostgresConnection(std::string url, std::string schema)
+PostgresConnection::PostgresConnection(std::string url, const std::string& schema)
     : url_(std::move(url)),
       schema_(quoted_identifier(schema)),
       place_(postgres_place(url_).value_or("PostgreSQL")) {}

@@ -53,7 +53,7 @@ class PostgresRows {
 class PostgresConnection {
  public:
   // In statements "@." stands for the schema of the ledger's tables.
-  PostgresConnection(std::string url, std::string schema);
+  PostgresConnection(std::string url, const std::string& schema);
   ~PostgresConnection();
   PostgresConnection(const PostgresConnection&) = delete;
   PostgresConnection& operator=(const PostgresConnection&) = delete;

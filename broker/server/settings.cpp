@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 #include <map>
 #include <span>
 #include <string_view>
@@ -96,12 +97,10 @@ std::string text_in(const std::map<std::string, std::string>& texts, const std::
   return found == texts.end() ? "none" : found->second;
 }
 
-}  // namespace
-
-std::vector<Setting> settings_of(Settings& s) {
+// Where the broker keeps what it has, and where it can be reached.
+std::vector<Setting> places_of(Settings& s) {
   using enum SettingKind;
-  constexpr std::uint64_t any = UINT64_MAX, day = day_ms, count = 1'000'000;
-  std::vector<Setting> all = {
+  return {
       {"ledger", "place", "--ledger", "PLACE", text, later, &s.ledger, 0, 0,
        "folder of the ledger, created if it is missing",
        "It may be written as a URL: sqlite:///FOLDER. postgresql://USER@HOST/DATABASE keeps the "
@@ -123,8 +122,7 @@ std::vector<Setting> settings_of(Settings& s) {
        "address that shows metrics for Prometheus, at /metrics [none]",
        "Like 127.0.0.1:9464; port 0 chooses a free one. Without --keys only this machine can reach "
        "it. The address of --http shows them, too, with keys to tokens with the role `operate`. "
-       "Name "
-       "that address here, or none, if no other server should."},
+       "Name that address here, or none, if no other server should."},
       {"traces", "url", "--traces", "URL", text, later, &s.traces, 0, 0,
        "URL that takes spans of traces by OTLP over HTTP, like http://127.0.0.1:4318 [none]",
        "OpenTelemetry's environment variables count, too: OTEL_EXPORTER_OTLP_ENDPOINT and what "
@@ -150,6 +148,14 @@ std::vector<Setting> settings_of(Settings& s) {
        "folder of the files and batches of OpenAI's API [http in the ledger's folder]", "", true},
       {"http", "timeout", "--http-timeout", "TIME", duration, later, &s.http_timeout_s, 1,
        limits::keep_s, "a request that is not answered by then fails, and its job ends", "", true},
+  };
+}
+
+// How much, and for how long.
+std::vector<Setting> limits_of(Settings& s) {
+  using enum SettingKind;
+  constexpr std::uint64_t any = UINT64_MAX, day = day_ms, count = 1'000'000;
+  return {
       {"engines", "lease_ms", "--lease-ms", "MS", number, later, &s.lease_ms, 1'000, 3'600'000,
        "an engine that is silent for this long loses its jobs", ""},
       {"engines", "hang_ms", "--hang-ms", "MS", number, now, &s.hang_ms, 1'000, day,
@@ -198,6 +204,13 @@ std::vector<Setting> settings_of(Settings& s) {
       {"log", "json", "--log-json", "", flag, now, &s.log_json, 0, 0,
        "write each line of the log as a JSON object", ""},
   };
+}
+
+}  // namespace
+
+std::vector<Setting> settings_of(Settings& s) {
+  std::vector<Setting> all = places_of(s);
+  std::ranges::move(limits_of(s), std::back_inserter(all));
   for (auto& [tenant, its] : s.tenants) add_tenant(tenant, its, all);
   return all;
 }

@@ -61,7 +61,8 @@ Status BatchStore::load() {
       log_error("the record of a batch cannot be used: " + path, batch.error());
       continue;
     }
-    batches_.emplace(batch->object.id, *std::move(batch));
+    std::string id = batch->object.id;
+    batches_.emplace(std::move(id), *std::move(batch));
   }
   return drop_rests();
 }

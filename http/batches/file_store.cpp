@@ -64,7 +64,8 @@ Status FileStore::load(const std::set<std::string>& expected) {
       continue;
     }
     ++counts_[file->tenant];
-    files_.emplace(file->object.id, *std::move(file));
+    std::string id = file->object.id;
+    files_.emplace(std::move(id), *std::move(file));
   }
   return {};
 }

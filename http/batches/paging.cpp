@@ -8,7 +8,7 @@ Result<Page> parse_page(const Request& request, std::size_t usual, std::size_t m
   Page page{.after = std::string(request.argument("after")), .limit = usual};
   if (const std::string_view text = request.argument("limit"); !text.empty()) {
     const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, page.limit);
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), page.limit);
     if (error != std::errc() || rest != end || page.limit == 0 || page.limit > most) {
       return fail(Code::invalid_value, "limit: it is no number from 1 to " + std::to_string(most));
     }

@@ -18,7 +18,8 @@ Result<Sampler> Sampler::named(std::string_view name, std::string_view argument)
     sampler.ratio_ = 1;
     if (argument.empty()) return sampler;
     const char* const end = argument.data() + argument.size();
-    const auto read = std::from_chars(argument.data(), end, sampler.ratio_);
+    const auto read =
+        std::from_chars(argument.data(), argument.data() + argument.size(), sampler.ratio_);
     if (read.ec != std::errc() || read.ptr != end || !(sampler.ratio_ >= 0) || sampler.ratio_ > 1) {
       return fail(Code::usage,
                   "OTEL_TRACES_SAMPLER_ARG: " + std::string(argument) + " is no share of traces",
