@@ -2,10 +2,10 @@
 import urllib.request
 
 import pytest
-from http_place import millrace
+from http_keys import Keys
+from http_place import millrace, until
 from page_place import PagePlace, jobs
 from playwright.sync_api import expect
-from http_keys import Keys
 
 
 @pytest.fixture
@@ -59,6 +59,6 @@ def test_the_feed_wants_a_token(keyed):
     token = keyed.keys.new("acme", "acme", "read")
     for path in ("/live", "/live/jobs", "/live/jobs/x"):
         assert keyed.get(path)[0] == 401
-    assert keyed.get("/live", Authorization=f"Bearer {token}")[0] == 200
+    until(lambda: keyed.get("/live", Authorization=f"Bearer {token}")[0] == 200, "key")
     with urllib.request.urlopen(keyed.url + "/") as page:  # it holds nothing
         assert page.status == 200
