@@ -3,7 +3,7 @@ import urllib.request
 
 import pytest
 from http_keys import Keys
-from http_place import millrace, until
+from http_place import millrace
 from page_place import PagePlace, jobs
 from playwright.sync_api import expect
 
@@ -11,9 +11,12 @@ from playwright.sync_api import expect
 @pytest.fixture
 def keyed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("k")
-    keys = Keys(folder)
+    keys = Keys(folder)  # made before the broker starts, which reads the list once a second
+    tokens = {name: keys.new(name, tenant, roles) for name, tenant, roles in (
+        ("acme", "acme", "submit,read"), ("other", "other", "submit,read"),
+        ("submitter", "acme", "submit"), ("reader", "acme", "read"))}
     place = PagePlace(folder, "--keys", keys.folder).start_broker()
-    place.keys = keys
+    place.keys, place.tokens = keys, tokens
     yield place
     place.close()
 
@@ -25,8 +28,7 @@ def submit(place, name, number):
 
 
 def test_a_token_shows_its_tenant(keyed, visit):
-    tokens = {name: keyed.keys.new(name, name, "submit,read") for name in ("acme", "other")}
-    submitter = keyed.keys.new("submitter", "acme", "submit")
+    tokens = keyed.tokens
     submit(keyed, "acme", 5)
     submit(keyed, "other", 7)
     page = visit(keyed, allowed=("401", "403"))
@@ -35,7 +37,7 @@ def test_a_token_shows_its_tenant(keyed, visit):
     expect(page.locator("#content")).to_be_hidden()
     expect(page.get_by_label("Token", exact=True)).to_be_focused()
     for wrong, why in (("sk-" + "0" * 64, "not one that this server allows"),
-                       (submitter, "role")):
+                       (tokens["submitter"], "role")):
         page.get_by_label("Token", exact=True).fill(wrong)
         page.keyboard.press("Enter")
         expect(page.get_by_role("alert")).to_contain_text(why)
@@ -56,9 +58,9 @@ def test_a_token_shows_its_tenant(keyed, visit):
 
 
 def test_the_feed_wants_a_token(keyed):
-    token = keyed.keys.new("acme", "acme", "read")
+    token = keyed.tokens["reader"]
     for path in ("/live", "/live/jobs", "/live/jobs/x"):
         assert keyed.get(path)[0] == 401
-    until(lambda: keyed.get("/live", Authorization=f"Bearer {token}")[0] == 200, "key")
+    assert keyed.get("/live", Authorization=f"Bearer {token}")[0] == 200
     with urllib.request.urlopen(keyed.url + "/") as page:  # it holds nothing
         assert page.status == 200
