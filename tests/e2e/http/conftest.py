@@ -6,20 +6,13 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from http_keys import Keys  # noqa: E402
-from http_place import Place  # noqa: E402
+from http_place import Place, places_of  # noqa: E402
 
 
 @pytest.fixture
 def make_place(tmp_path_factory):
     """Makes brokers with an HTTP face, which end with the test."""
-    places = []
-
-    def make(*options):
-        places.append(Place(tmp_path_factory.mktemp("h"), *options).start_broker())
-        return places[-1]
-    yield make
-    for one in places:
-        one.close()
+    yield from places_of(Place, tmp_path_factory, "h")
 
 
 @pytest.fixture

@@ -175,3 +175,15 @@ class Place:
                 process.kill()
                 process.wait()
         shutil.rmtree(self.sockets, ignore_errors=True)
+
+
+def places_of(kind, tmp_path_factory, name):
+    """Yields a function that starts brokers of this kind with options; they end with the test."""
+    places = []
+
+    def make(*options):
+        places.append(kind(tmp_path_factory.mktemp(name), *options).start_broker())
+        return places[-1]
+    yield make
+    for one in places:
+        one.close()

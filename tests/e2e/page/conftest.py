@@ -6,6 +6,7 @@ from playwright.sync_api import expect, sync_playwright
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "http"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from http_place import places_of  # noqa: E402
 from page_place import PagePlace, Visit, open_browser  # noqa: E402
 from patience import PATIENCE_S  # noqa: E402
 
@@ -15,14 +16,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 @pytest.fixture
 def make_place(tmp_path_factory):
     """Makes brokers with a page, which end with the test."""
-    places = []
-
-    def make(*options):
-        places.append(PagePlace(tmp_path_factory.mktemp("p"), *options).start_broker())
-        return places[-1]
-    yield make
-    for one in places:
-        one.close()
+    yield from places_of(PagePlace, tmp_path_factory, "p")
 
 
 @pytest.fixture
