@@ -40,10 +40,8 @@ void print_code(Code code, bool json, bool advice) {
 Error unknown_code(const std::string& name) {
   std::vector<std::string> names;
   for (const Code code : all_codes) names.emplace_back(code_name(code));
-  const auto nearest = nearest_name(name, names);
-  const std::string question = nearest ? "did you mean " + *nearest + "? " : "";
   return {Code::usage, "no error code is named " + name,
-          question + "millrace errors prints all of them"};
+          did_you_mean(name, names) + "millrace errors prints all of them"};
 }
 
 int run(const std::string& name, bool json) {

@@ -17,9 +17,8 @@ constexpr const char* examples_topic = "examples";
 Error unknown_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names = {examples_topic};
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  const auto nearest = nearest_name(word, names);
-  const std::string question = nearest ? "did you mean " + *nearest + "? " : "";
-  return {Code::usage, "there is no command " + word, question + "see millrace --help"};
+  return {Code::usage, "there is no command " + word,
+          did_you_mean(word, names) + "see millrace --help"};
 }
 
 int run(const CLI::App& app, const std::vector<std::string>& words, bool json) {

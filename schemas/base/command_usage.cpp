@@ -25,10 +25,10 @@ bool lacks_command(const CLI::App& app) {
 
 struct Wrong {
   std::string message;
-  std::string meant{};  // what was probably meant; empty: nobody knows
+  std::string question{};  // "did you mean ...? "; empty: nobody knows what was meant
 };
 
-std::string nearest_option(const CLI::App& app, const std::string& word) {
+std::string meant_option(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : chosen_commands(app)) {
     for (const CLI::Option* option : command->get_options()) {
@@ -37,20 +37,16 @@ std::string nearest_option(const CLI::App& app, const std::string& word) {
   }
   const std::string typed = word.substr(2, word.find('=') - 2);  // without the dashes
   const auto nearest = nearest_name(typed, names);
-  return nearest ? "--" + *nearest : "";
+  return nearest ? "did you mean --" + *nearest + "? " : "";
 }
 
-std::string nearest_command(const CLI::App& app, const std::string& word) {
+std::string meant_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   const auto every = [](const CLI::App*) { return true; };
   for (const CLI::App* command : chosen_commands(app).back()->get_subcommands(every)) {
     names.push_back(command->get_name());
   }
-  std::string meant;
-  for (const std::string& name : nearest_names(word, names)) {
-    meant += (meant.empty() ? "" : " or ") + name;
-  }
-  return meant;
+  return did_you_mean(word, names);
 }
 
 // Names a word that CLI11 could not place. Of an unknown option and its value it is the option.
@@ -58,11 +54,11 @@ Wrong unexpected(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
   for (const std::string& word : words) {
     if (word.find_first_not_of('-') == 0) continue;  // no option
-    if (word.starts_with("--")) return {"there is no option " + word, nearest_option(app, word)};
+    if (word.starts_with("--")) return {"there is no option " + word, meant_option(app, word)};
     return {"there is no option " + word};
   }
   if (!lacks_command(app)) return {words.front() + " is one argument too many"};
-  return {"there is no command " + words.front(), nearest_command(app, words.front())};
+  return {"there is no command " + words.front(), meant_command(app, words.front())};
 }
 
 // The option that an error's text names in its beginning, before a colon.
@@ -134,8 +130,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string command;
   for (const CLI::App* chosen : chosen_commands(app)) command += chosen->get_name() + " ";
   const Wrong wrong = what_is_wrong(app, error);
-  const std::string question = wrong.meant.empty() ? "" : "did you mean " + wrong.meant + "? ";
-  return {Code::usage, wrong.message, question + "see " + command + "--help"};
+  return {Code::usage, wrong.message, wrong.question + "see " + command + "--help"};
 }
 
 }  // namespace millrace

@@ -47,4 +47,12 @@ std::optional<std::string> nearest_name(std::string_view typed,
   return nearest.size() == 1 ? std::optional(std::move(nearest[0])) : std::nullopt;
 }
 
+std::string did_you_mean(std::string_view typed, std::span<const std::string> names) {
+  std::string meant;
+  for (const std::string& name : nearest_names(typed, names)) {
+    meant += (meant.empty() ? "did you mean " : " or ") + name;
+  }
+  return meant.empty() ? meant : meant + "? ";
+}
+
 }  // namespace millrace

@@ -14,5 +14,8 @@ namespace millrace {
 std::optional<std::string> nearest_name(std::string_view typed, std::span<const std::string> names);
 // All that are equally near, in the order of `names`.
 std::vector<std::string> nearest_names(std::string_view typed, std::span<const std::string> names);
+// The beginning of a hint that names them, as "did you mean stats or status? "; empty if there are
+// none.
+std::string did_you_mean(std::string_view typed, std::span<const std::string> names);
 
 }  // namespace millrace

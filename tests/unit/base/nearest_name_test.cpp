@@ -28,6 +28,8 @@ TEST(NearestName, IsNotGuessed) {
   const std::vector<std::string> alike = {"keep", "kept"};
   EXPECT_EQ(nearest_name("keet", alike), std::nullopt);  // one error from both
   EXPECT_EQ(nearest_names("keet", alike), alike);
+  EXPECT_EQ(did_you_mean("keet", alike), "did you mean keep or kept? ");
+  EXPECT_EQ(did_you_mean("temperature", alike), "");
 }
 
 }  // namespace
