@@ -204,7 +204,7 @@ void RunConsole::summary(const RunReport& report, const RunOptions& options) {
         (progress.cached_tokens > 0
              ? text("; %llu of the prompt tokens were cached", wide(progress.cached_tokens))
              : "") +
-        (progress.ready_seconds >= 1
+        (progress.ready_seconds >= 0
              ? text("; the engine was ready after %.1f s", progress.ready_seconds)
              : ""));
   for (const FailedLine& failed : summary.failures) {

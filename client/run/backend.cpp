@@ -77,6 +77,7 @@ class EmbeddedBackend final : public Backend {
   void engine_silent(const std::string& name) override { fleet_->silent(name); }
   std::uint32_t engine_starts() const override { return fleet_->starts(); }
   std::uint32_t engines() const override { return static_cast<std::uint32_t>(fleet_->size()); }
+  bool engine_met() override;
   void stop() override;
 
  private:
@@ -180,6 +181,11 @@ void EmbeddedBackend::meet_engines() {
     observer_.note("engine_ready", about + ready_text(engine.engine));
   }
   for (const std::string& name : hung) fleet_->hung(name);
+}
+
+bool EmbeddedBackend::engine_met() {
+  if (met_.empty()) meet_engines();
+  return !met_.empty();
 }
 
 void EmbeddedBackend::stop() {

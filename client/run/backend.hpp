@@ -49,6 +49,7 @@ class Backend : public EventHandler {
   virtual void engine_silent(const std::string& name) = 0;
   virtual std::uint32_t engine_starts() const = 0;  // of all engines
   virtual std::uint32_t engines() const = 0;        // that are kept alive
+  virtual bool engine_met() = 0;                    // an engine has joined
   virtual void stop() = 0;
 };
 

@@ -324,7 +324,7 @@ void Driver::report() {
   progress.running = std::min(progress.running, progress.total - progress.done);
   progress.engine_starts = hooks_.engine_starts();
   progress.engine_ready = engine_.joined();
-  if (progress.engine_ready && progress.ready_seconds < 0) {
+  if (progress.ready_seconds < 0 && (progress.engine_ready || hooks_.engine_met())) {
     progress.ready_seconds = progress.seconds;
     progress.done_at_ready = progress.done;
   }

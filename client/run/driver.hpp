@@ -37,6 +37,9 @@ struct DriverHooks {
   std::function<void(const std::string& name)> engine_silent;
   std::function<bool()> interrupted;  // true when a signal asked to stop
   std::function<std::uint32_t()> engine_starts;
+  // True once an engine has joined. The status answers tell it too, but too late for a run that
+  // ends before the first of them.
+  std::function<bool()> engine_met;
 };
 
 struct FailedLine {

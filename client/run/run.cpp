@@ -82,6 +82,7 @@ Status work(RunFolder& folder, const BackendOptions& backend_options, Env& env, 
   hooks.tick = [&backend] { return backend->tick(); };
   hooks.engine_silent = [&backend](const std::string& name) { backend->engine_silent(name); };
   hooks.engine_starts = [&backend] { return backend->engine_starts(); };
+  hooks.engine_met = [&backend] { return backend->engine_met(); };
   hooks.interrupted = options.interrupted;
   DriverOptions driver;
   driver.strict = options.strict;

@@ -38,6 +38,7 @@ class DriverTest : public ::testing::Test {
       if (at_silence_) at_silence_();
     };
     hooks.engine_starts = [] { return 1U; };
+    hooks.engine_met = [this] { return engine_met_; };
     hooks.interrupted = [this] { return stop_at_ != 0 && broker_.waits == stop_at_; };
     observer_ = {};
     summary_ = {};
@@ -60,6 +61,7 @@ class DriverTest : public ::testing::Test {
   FakeBroker broker_{clock_};
   Troubles observer_;
   std::function<void()> at_silence_;
+  bool engine_met_ = false;
   std::uint32_t stop_at_ = 0;  // the wait at which a signal comes; 0: never
   RunSummary summary_;
 };
@@ -81,6 +83,14 @@ TEST_F(DriverTest, EachLineHasItsOutputAndAWrongOneItsError) {
   EXPECT_EQ(lines.at(4)["error"]["line"], 4);
   EXPECT_EQ(summary_.progress.done, 4U);
   EXPECT_EQ(summary_.progress.failed, 1U);
+}
+
+TEST_F(DriverTest, TheEngineIsReadyOnceItIsMetThoughNoStatusHasNamedIt) {
+  ASSERT_TRUE(go(three_lines));
+  EXPECT_LT(summary_.progress.ready_seconds, 0);
+  engine_met_ = true;
+  ASSERT_TRUE(go(three_lines));
+  EXPECT_GE(summary_.progress.ready_seconds, 0);
 }
 
 TEST_F(DriverTest, AResultThatCannotBeDecodedIsAFailedLineAndTheRunGoesOn) {
