@@ -44,8 +44,9 @@ class Terminal:
             self.shown += piece.decode()
 
     def frames(self):
-        """Returns the lines of each frame, without escape sequences."""
-        whole = self.shown.split("\x1b[H")[1:]
+        """Returns the lines of each whole frame, without escape sequences."""
+        begun = self.shown.split("\x1b[H")[1:]
+        whole = [x for x in begun if "\x1b[J" in x]  # the last one may still be coming
         plain = [re.sub(r"\x1b\[\??[0-9]*[A-Za-z]", "", x) for x in whole]
         return [[line.strip("\r") for line in x.split("\n")] for x in plain]
 
