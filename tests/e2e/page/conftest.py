@@ -24,7 +24,9 @@ def place(make_place):
     return make_place()
 
 
-@pytest.fixture(scope="session")
+# Playwright's loop of asyncio counts as running in this thread until the browser ends, and keeps
+# tests of other folders from running loops of their own.
+@pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as playwright:
         one = open_browser(playwright)
