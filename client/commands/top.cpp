@@ -120,6 +120,7 @@ void TopWatch::take_status(StatusAnswer& status) {
   }
   before_ = {now, all};
   view_.status = std::move(status);
+  std::ranges::sort(view_.status.engines, {}, &EngineInfo::name);
   view_.asked = true;
 }
 

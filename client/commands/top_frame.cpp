@@ -199,15 +199,16 @@ Section batches_of(const TopView& view, std::size_t columns) {
   return out;
 }
 
-// Adds a blank line and the section in at most `room` lines, the blank one included.
-void add_section(const Section& section, std::size_t room, std::size_t scroll,
+// Adds `gap` blank lines and the section in at most `room` lines, the blank ones included.
+void add_section(const Section& section, std::size_t room, std::size_t gap, std::size_t scroll,
                  std::vector<TopLine>& lines) {
-  if (section.empty() || room < 2) {
+  if (section.empty() || room < gap + 1) {
     return;
   }
-  lines.emplace_back();
+  lines.resize(lines.size() + gap);
   lines.push_back({section.heading, !section.lines.empty()});
-  const std::size_t fit = room - 2 - std::min<std::size_t>(room - 2, section.note.empty() ? 0 : 1);
+  const std::size_t below = room - gap - 1;
+  const std::size_t fit = below - std::min<std::size_t>(below, section.note.empty() ? 0 : 1);
   const std::size_t count = section.lines.size();
   const bool all = count <= fit && scroll == 0;
   const std::size_t shown = all ? count : fit - std::min<std::size_t>(fit, 1);
@@ -222,13 +223,14 @@ void add_section(const Section& section, std::size_t room, std::size_t scroll,
                                 : grouped(first + 1) + " to " + grouped(end) + " of " +
                                       grouped(count) + " " + section.what});
   }
-  if (!section.note.empty() && room > 2) {
+  if (!section.note.empty() && below > 0) {
     lines.push_back({section.note});
   }
 }
 
 // Divides the lines between sections: each gets what it needs, or an equal share of what is left.
-std::vector<std::size_t> shares_of(const std::vector<Section>& sections, std::size_t room) {
+std::vector<std::size_t> shares_of(const std::vector<Section>& sections, std::size_t room,
+                                   std::size_t gap) {
   std::vector<std::size_t> shares(sections.size(), 0);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < sections.size(); ++i) {
@@ -238,7 +240,7 @@ std::vector<std::size_t> shares_of(const std::vector<Section>& sections, std::si
   }
   std::ranges::sort(order, {}, [&](std::size_t i) { return sections[i].height(); });
   for (std::size_t at = 0; at < order.size(); ++at) {
-    const std::size_t wanted = 1 + sections[order[at]].height();  // below a blank line
+    const std::size_t wanted = gap + sections[order[at]].height();
     const std::size_t share = std::min(wanted, room / (order.size() - at));
     shares[order[at]] = share;
     room -= share;
@@ -279,16 +281,19 @@ std::vector<TopLine> top_frame(const TopView& view, std::size_t columns, std::si
                                          batches_of(view, columns)};
   const std::size_t room = rows - std::min(rows, lines.size() + 1);  // above the keys
   if (view.section == TopSection::all) {
-    const std::vector<std::size_t> shares = shares_of(sections, room);
+    // In a low terminal a line of each section counts more than the blank lines between them.
+    const auto drawn = std::ranges::count_if(sections, [](const Section& x) { return !x.empty(); });
+    const std::size_t gap = room < 3 * static_cast<std::size_t>(drawn) ? 0 : 1;
+    const std::vector<std::size_t> shares = shares_of(sections, room, gap);
     for (std::size_t i = 0; i < sections.size(); ++i) {
-      add_section(sections[i], shares[i], 0, lines);
+      add_section(sections[i], shares[i], gap, 0, lines);
     }
   } else {
     Section one = sections[static_cast<std::size_t>(view.section) - 1];
     if (one.empty()) {
       one.heading = view.section == TopSection::queues ? "no queue" : "no batch has jobs to do";
     }
-    add_section(one, room, view.scroll, lines);
+    add_section(one, room, room < 3 ? 0 : 1, view.scroll, lines);
   }
   if (rows > 1) {
     lines.resize(std::min(lines.size(), rows - 1));
