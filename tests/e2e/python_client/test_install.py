@@ -52,7 +52,7 @@ def test_nothing_else_is_imported():
              for path in PACKAGE.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
              if isinstance(node, ast.Import) or isinstance(node, ast.ImportFrom) and not node.level}
     foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
-    assert foreign == {"msgpack", "zmq", "numpy", "tqdm", "typing_extensions"}
+    assert foreign == {"msgpack", "zmq", "numpy", "tqdm", "typing_extensions", "opentelemetry"}
 
 
 def test_it_works_without_what_is_optional(place):
