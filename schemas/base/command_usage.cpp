@@ -49,16 +49,18 @@ std::string meant_command(const CLI::App& app, const std::string& word) {
   return did_you_mean(word, names);
 }
 
-// Names a word that CLI11 could not place. Of an unknown option and its value it is the option.
+// Names a word that CLI11 could not place. Of an unknown option and its value it is the option, and
+// of an unknown command with options the command.
 Wrong unexpected(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
-  for (const std::string& word : words) {
-    if (word.find_first_not_of('-') == 0) continue;  // no option
-    if (word.starts_with("--")) return {"there is no option " + word, meant_option(app, word)};
-    return {"there is no option " + word};
+  if (lacks_command(app) && !words.front().starts_with('-')) {
+    return {"there is no command " + words.front(), meant_command(app, words.front())};
   }
-  if (!lacks_command(app)) return {words.front() + " is one argument too many"};
-  return {"there is no command " + words.front(), meant_command(app, words.front())};
+  for (const std::string& word : words) {
+    if (word.starts_with("--")) return {"there is no option " + word, meant_option(app, word)};
+    if (word.starts_with('-')) return {"there is no option " + word};
+  }
+  return {words.front() + " is one argument too many"};
 }
 
 // The option that an error's text names in its beginning, before a colon.

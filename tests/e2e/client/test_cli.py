@@ -26,6 +26,7 @@ def test_usage_errors_are_exit_code_2():
 
 @pytest.mark.parametrize("words, says", [
     ((), "no command is given"), (("nonsense",), "there is no command nonsense"),
+    (("nonsense", "--broker", "b"), "there is no command nonsense"),
     (("--nonsense",), "there is no option --nonsense"), (("run",), "--input is required"),
     (("run", "--temperature", "1"), "there is no option --temperature"),
     (("run", "--modle=m"), "did you mean --model? see millrace run --help"),
