@@ -10,7 +10,7 @@ from own_python import own_python
 HERE = pathlib.Path(__file__).resolve().parent
 # Those of `millrace serve` say nothing about the package that the others do not, and take longest.
 FILES = ["test_http_openai.py", "test_http_openai_parts.py", "test_http_openai_errors.py",
-         "test_http_async.py", "test_http_keys.py"]
+         "test_http_async.py", "test_http_keys.py", "test_http_files.py", "test_http_batches.py"]
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,7 @@ def test_it_is_another_version(python):
 
 @pytest.mark.parametrize("name", FILES)
 def test_scenarios(python, name):
-    done = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", HERE / name],
+    done = subprocess.run([python, "-m", "pytest", "-q", "-m", "not long",
+                           "-p", "no:cacheprovider", HERE / name],
                           cwd=HERE, text=True, capture_output=True)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
