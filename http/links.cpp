@@ -10,22 +10,21 @@
 namespace millrace::http {
 namespace {
 
-constexpr std::int64_t list_age_us = 1'000 * us_per_ms;
 constexpr std::size_t tokens_kept = 1'000;
 constexpr std::string_view scheme = "Bearer ";
 
 }  // namespace
 
-Status Links::read_allowed_keys() {
-  const std::int64_t now = clock_.monotonic_us();
-  if (read_us_ != 0 && now - read_us_ < list_age_us) return {};
-  MILLRACE_ASSIGN(const KeyPair own, read_key_file(options_.keys + "/" + broker_key_file));
-  MILLRACE_ASSIGN(const std::string text, read_allowed(options_.keys));
-  MILLRACE_ASSIGN(const std::vector<Grant> grants, parse_grants(text));
-  broker_key_ = own.public_key;
+Status Links::refresh_keys() {
+  if (keyring_) {
+    // A list that cannot be used leaves the one before in force, and the broker's log tells it.
+    const auto changed = keyring_->refresh();
+    if (!changed || !*changed) return {};
+  } else {
+    MILLRACE_ASSIGN(keyring_, Keyring::open(options_.keys));
+  }
   allowed_.clear();
-  for (const Grant& grant : grants) allowed_.emplace(grant.key, grant);
-  read_us_ = now;
+  for (const Grant& grant : keyring_->grants()) allowed_.emplace(grant.key, grant);
   return {};
 }
 
@@ -46,14 +45,14 @@ Result<KeyPair> Links::key_of(std::string_view authorization) {
   }
   const std::string_view token = authorization.substr(scheme.size());
   MILLRACE_ASSIGN(KeyPair key, key_of_known_token(token));
-  MILLRACE_TRY(read_allowed_keys());
+  MILLRACE_TRY(refresh_keys());
   if (!allowed_.contains(key.public_key)) {
     return fail(Code::unauthorized, "the token is not one that this server allows",
                 "`millrace keys ls` lists the keys that it allows");
   }
   if (known_tokens_.size() >= tokens_kept) known_tokens_.clear();
   known_tokens_.try_emplace(std::string(token), key);
-  key.broker_key = broker_key_;
+  key.broker_key = keyring_->own().public_key;
   return key;
 }
 

@@ -1,17 +1,20 @@
 #pragma once
 // The sessions of a face: one for each token in use, or a single one where the broker has no keys.
 // A token that the broker does not allow is told so before a session is tried: the list of allowed
-// keys is the broker's own file, and the broker checks again.
+// keys is the broker's own file, and the broker checks again. Each request looks whether the list
+// has changed, so that a new key is let in at once, and a revoked one is not.
 // Thread safety: any thread.
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "http/link.hpp"
 #include "schemas/keys/grants.hpp"
+#include "schemas/keys/keyring.hpp"
 
 namespace millrace::http {
 
@@ -53,16 +56,15 @@ class Links {
  private:
   Result<KeyPair> key_of(std::string_view authorization);
   Result<KeyPair> key_of_known_token(std::string_view token);
-  Status read_allowed_keys();
+  Status refresh_keys();
 
   const LinksOptions options_;
   const SystemClock clock_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Link>, std::less<>> links_;  // by public key
-  std::map<std::string, Grant> allowed_;                             // by public key
+  std::optional<Keyring> keyring_;                                   // none: not read yet
+  std::map<std::string, Grant> allowed_;                             // of its list, by public key
   std::map<std::string, KeyPair, std::less<>> known_tokens_;  // deriving a public key takes time
-  std::string broker_key_;
-  std::int64_t read_us_ = 0;  // when the list was read; 0: not yet
 };
 
 }  // namespace millrace::http

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "broker/server/refusal_log.hpp"
+#include "schemas/base/log.hpp"
 #include "schemas/base/net/poller.hpp"
 
 namespace millrace::broker {
@@ -36,9 +37,15 @@ std::string key_of(const net::Frames& ask) {
 }  // namespace
 
 struct Authenticator::State {
-  State(net::Socket socket, std::unique_ptr<net::Waker> waker, const Clock& time,
+  State(net::Socket socket, std::unique_ptr<net::Waker> waker, const Clock& time, Keyring keys,
         std::function<void()> tell)
-      : handler(std::move(socket)), stop(std::move(waker)), clock(time), wake(std::move(tell)) {}
+      : handler(std::move(socket)),
+        stop(std::move(waker)),
+        clock(time),
+        wake(std::move(tell)),
+        keyring(std::move(keys)) {
+    learn();
+  }
 
   net::Socket handler;  // of the thread
   const std::unique_ptr<net::Waker> stop;
@@ -48,25 +55,42 @@ struct Authenticator::State {
 
   mutable std::mutex mutex;  // guards the members below
   bool stopping = false;
-  std::set<std::string> allowed;
+  Keyring keyring;
+  std::set<std::string> allowed;  // of its list
+  bool changed = false;           // the list, since somebody took it
   std::string stranger;
   RefusalLog log;
   std::optional<Error> failure;
 
-  void set(const std::vector<Grant>& grants) {
-    const std::lock_guard lock(mutex);
+  void learn() {
     allowed.clear();
-    for (const Grant& grant : grants) allowed.insert(grant.key);
+    for (const Grant& grant : keyring.grants()) allowed.insert(grant.key);
   }
+  void refresh(bool anyway);
   bool admits(const std::string& key, const net::Frames& ask);
   Status answer(const net::Frames& ask);
   Status serve();
   void run();
 };
 
+// The caller has the lock.
+void Authenticator::State::refresh(bool anyway) {
+  const auto read = keyring.refresh(anyway);
+  if (!read) {
+    log_error("the list of keys has changed and cannot be used; the list before stays in force",
+              read.error());
+  } else if (*read) {
+    learn();
+    changed = true;
+  }
+}
+
 bool Authenticator::State::admits(const std::string& key, const net::Frames& ask) {
   const std::lock_guard lock(mutex);
-  if (!key.empty() && allowed.contains(key)) return true;
+  if (!key.empty()) {
+    if (!allowed.contains(key)) refresh(false);
+    if (allowed.contains(key)) return true;
+  }
   if (key.empty() || key != stranger) {
     const std::string from = ask.size() > address ? ask[address] : "unknown";
     log.refused("peer " + from, key.empty() ? "no key" : "the key " + key + " is not allowed",
@@ -116,15 +140,14 @@ void Authenticator::State::run() {
 Authenticator::Authenticator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<Authenticator>> Authenticator::start(net::Context& context,
-                                                            const Clock& clock,
-                                                            const std::vector<Grant>& grants,
+                                                            const Clock& clock, Keyring keyring,
                                                             std::function<void()> wake) {
   MILLRACE_ASSIGN(auto handler, net::Socket::open(context, net::Kind::rep, {.linger_ms = 0}));
   MILLRACE_TRY(handler.bind(net::zap_endpoint));
   MILLRACE_ASSIGN(auto stop, net::Waker::create());
   handler.hand_over();
-  auto state = std::make_unique<State>(std::move(handler), std::move(stop), clock, std::move(wake));
-  state->set(grants);
+  auto state = std::make_unique<State>(std::move(handler), std::move(stop), clock,
+                                       std::move(keyring), std::move(wake));
   state->thread = std::thread([s = state.get()] { s->run(); });
   return std::unique_ptr<Authenticator>(new Authenticator(std::move(state)));
 }
@@ -138,8 +161,15 @@ Authenticator::~Authenticator() {
   state_->thread.join();
 }
 
-void Authenticator::replace(const std::vector<Grant>& grants) {
-  state_->set(grants);
+void Authenticator::refresh(bool anyway) {
+  const std::lock_guard lock(state_->mutex);
+  state_->refresh(anyway);
+}
+
+std::optional<std::vector<Grant>> Authenticator::take_change() {
+  const std::lock_guard lock(state_->mutex);
+  if (!std::exchange(state_->changed, false)) return std::nullopt;
+  return state_->keyring.grants();
 }
 
 void Authenticator::expect_stranger(const std::string& public_key) {

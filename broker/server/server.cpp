@@ -14,7 +14,6 @@
 #include "broker/ledger/open_ledger.hpp"
 #include "broker/server/authenticator.hpp"
 #include "broker/server/job_traces.hpp"
-#include "broker/server/keyring.hpp"
 #include "broker/server/ledger_client.hpp"
 #include "broker/server/measuring.hpp"
 #include "broker/server/sockets.hpp"
@@ -23,6 +22,7 @@
 #include "schemas/base/env.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
+#include "schemas/keys/keyring.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -57,8 +57,7 @@ struct BrokerServer::State {
   SystemClock clock;
   net::Context context;
   std::unique_ptr<net::Waker> waker;
-  std::optional<Keyring> keyring;  // none: there are no keys
-  std::unique_ptr<Authenticator> authenticator;
+  std::unique_ptr<Authenticator> authenticator;  // none: there are no keys
   std::optional<Sockets> sockets;
   std::unique_ptr<LedgerClient> ledger_client;
   std::unique_ptr<Broker> core;
@@ -74,9 +73,10 @@ struct BrokerServer::State {
   ServerStatistics last;
 
   Status open();
-  Status open_sockets();
-  Status test_strangers();
+  Status open_sockets(std::optional<std::vector<Grant>>& grants);
+  Status test_strangers(const std::string& own);
   Status check_keys(std::vector<Event>& events);
+  void take_keys(std::vector<Event>& events);
   void run();
   Status loop();
   Status turn(net::Poller& poller);
@@ -115,13 +115,12 @@ Status BrokerServer::State::open() {
   // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_ledger(options.ledger, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
-  MILLRACE_TRY(open_sockets());
+  auto config = options.core;
+  MILLRACE_TRY(open_sockets(config.grants));
   clients = sockets->clients();
   engines = sockets->engines();
   doorbell = sockets->doorbell();
   push = sockets->push();
-  auto config = options.core;
-  if (keyring) config.grants = keyring->grants();
   if (config.broker_id.empty()) config.broker_id = random_id();
   config.doorbell = doorbell;
   config.push = !push.empty();
@@ -138,25 +137,25 @@ Status BrokerServer::State::open() {
   return {};
 }
 
-Status BrokerServer::State::open_sockets() {
+// Sets `grants` where there are keys.
+Status BrokerServer::State::open_sockets(std::optional<std::vector<Grant>>& grants) {
   Security security;
   if (!options.keys.empty()) {
-    MILLRACE_ASSIGN(auto opened, Keyring::open(options.keys));
-    keyring = std::move(opened);
-    if (keyring->grants().empty()) log_warn("no key may connect yet", {{"keys", options.keys}});
-    security.curve = {keyring->own().public_key, keyring->own().secret_key, {}};
-    security.grants = keyring->grants();
-    MILLRACE_ASSIGN(authenticator, Authenticator::start(context, clock, keyring->grants(),
+    MILLRACE_ASSIGN(auto keyring, Keyring::open(options.keys));
+    if (keyring.grants().empty()) log_warn("no key may connect yet", {{"keys", options.keys}});
+    security.curve = {keyring.own().public_key, keyring.own().secret_key, {}};
+    security.grants = keyring.grants();
+    grants = keyring.grants();
+    MILLRACE_ASSIGN(authenticator, Authenticator::start(context, clock, std::move(keyring),
                                                         [w = waker.get()] { w->wake(); }));
   }
   MILLRACE_ASSIGN(auto opened, Sockets::open(context, options, security));
   sockets = std::move(opened);
-  return keyring ? test_strangers() : Status();
+  return authenticator ? test_strangers(security.curve.public_key) : Status();
 }
 
-Status BrokerServer::State::test_strangers() {
+Status BrokerServer::State::test_strangers(const std::string& own) {
   const KeyPair stranger = new_key_pair();
-  const std::string& own = keyring->own().public_key;
   authenticator->expect_stranger(stranger.public_key);
   for (const auto& [kind, endpoint] : {std::pair(net::Kind::dealer, sockets->clients()),
                                        std::pair(net::Kind::dealer, sockets->engines()),
@@ -169,19 +168,20 @@ Status BrokerServer::State::test_strangers() {
 
 // Ends the broker when nobody checks keys any more, and reads the list of keys when it has changed.
 Status BrokerServer::State::check_keys(std::vector<Event>& events) {
-  if (!keyring) return {};
+  if (!authenticator) return {};
   if (auto failure = authenticator->failure()) return fail(*std::move(failure));
-  MILLRACE_TRY(sockets->check_strangers(clock.monotonic_us()));
-  const auto changed = keyring->refresh(read_keys.exchange(false));
-  if (!changed) {
-    log_error("the list of keys has changed and cannot be used; the list before stays in force",
-              changed.error());
-  } else if (*changed) {
-    authenticator->replace(keyring->grants());
-    sockets->replace_grants(keyring->grants());
-    events.push_back(GrantsChanged{keyring->grants()});
-  }
-  return {};
+  authenticator->refresh(read_keys.exchange(false));
+  take_keys(events);
+  return sockets->check_strangers(clock.monotonic_us());
+}
+
+// A list that was read again comes before the messages that were received since then: some may be
+// of peers that it has let in.
+void BrokerServer::State::take_keys(std::vector<Event>& events) {
+  auto grants = authenticator ? authenticator->take_change() : std::nullopt;
+  if (!grants) return;
+  sockets->replace_grants(*grants);
+  events.insert(events.begin(), GrantsChanged{*std::move(grants)});
 }
 
 // Passes one event to the core and carries out the actions. Events that they cause go to `more`.
@@ -230,6 +230,7 @@ Status BrokerServer::State::turn(net::Poller& poller) {
   MILLRACE_TRY(take_completed(events));
   MILLRACE_TRY(feed_all(std::exchange(events, {})));
   MILLRACE_TRY(sockets->receive(events, core->accepts_push(), frames_a_turn));
+  take_keys(events);
   if (clock.monotonic_us() - ticked_us >= tick_us) {
     ticked_us = clock.monotonic_us();
     MILLRACE_TRY(check_keys(events));
@@ -293,7 +294,7 @@ void BrokerServer::State::publish() {
   last.core = core->counters();
   last.sessions = core->sessions();
   last.dropped_messages = sockets->dropped();
-  if (keyring) last.refused_connections = sockets->refused() + authenticator->refused();
+  if (authenticator) last.refused_connections = sockets->refused() + authenticator->refused();
 }
 
 void BrokerServer::State::run() {

@@ -13,13 +13,13 @@
 
 #include "broker/ledger/open_ledger.hpp"
 #include "broker/ledger/verify_ledger.hpp"
-#include "broker/server/keyring.hpp"
 #include "broker/server/settings.hpp"
 #include "client/commands/command.hpp"
 #include "engine/core/device/device.hpp"
 #include "schemas/base/json_writer.hpp"
 #include "schemas/base/net/socket.hpp"
 #include "schemas/base/number_text.hpp"
+#include "schemas/keys/keyring.hpp"
 
 namespace millrace::client {
 namespace {
@@ -183,7 +183,7 @@ void examine_keys(const broker::Settings& settings, Findings& findings) {
     return findings.tell(Verdict::good, "keys",
                          "none: only this user, or this machine, may connect");
   }
-  const auto keyring = broker::Keyring::open(settings.keys);
+  const auto keyring = Keyring::open(settings.keys);
   if (!keyring) return findings.tell("keys", keyring.error());
   const std::size_t keys = keyring->grants().size();
   if (keys == 0) {

@@ -15,6 +15,7 @@
 namespace millrace::client {
 namespace {
 
+constexpr const char* at_once = "a running broker lets the key in at once";
 constexpr const char* soon = "a running broker reads the list within a second";
 
 struct Flags {
@@ -138,7 +139,7 @@ Status make(const Flags& flags, bool json) {
   MILLRACE_TRY(write_key_file(flags.file, key));
   MILLRACE_TRY(list.write());
   print_grant(grant, json);
-  print_notice("keys", soon, json);
+  print_notice("keys", at_once, json);
   return {};
 }
 

@@ -76,6 +76,18 @@ def test_a_revoked_key_loses_its_session_and_is_not_admitted_again(keys, broker,
     assert broker.told().count("a key that was revoked was refused") == 1
 
 
+def test_a_key_that_is_made_while_the_broker_runs_is_let_in_at_once(keys, broker, context):
+    for name, kind in ENDPOINTS.items():
+        key = keys.new(f"late-{name}", "default", "work" if name == "engines" else "submit,read")
+        assert handshake(context, broker.endpoint(name), key, kind) == "admitted", name
+    for number in range(5):
+        peer = client(context, broker, keys.new(f"client-{number}", "default", "submit,read"))
+        peer.ask("submit", jobs=[job(f"late-{number}")])
+    assert peer.ask("status_request")[1]["counts"]["queued"] == 5
+    assert broker.end()["refused_connections"] == 0
+    assert not refusals(broker)
+
+
 def test_the_broker_ends_when_nobody_checks_keys_any_more(keys, tmp_path, context):
     library = (BUILD if BUILD.is_absolute() else ROOT / BUILD) / "tests" / "libzap_dies.so"
     assert library.exists(), "build the target zap_dies"

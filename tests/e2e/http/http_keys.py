@@ -2,7 +2,7 @@
 import subprocess
 
 import openai
-from http_place import program, until
+from http_place import program
 
 
 class Keys:
@@ -25,19 +25,3 @@ class Keys:
 
 def client_of(place, token):
     return openai.OpenAI(base_url=place.url + "/v1", api_key=token, max_retries=0)
-
-
-def known_client_of(place, token):
-    """Returns a client whose new key the server has seen: it reads the list once a second."""
-    client = client_of(place, token)
-
-    def is_known():
-        try:
-            client.files.list()
-        except openai.PermissionDeniedError:
-            return True
-        except openai.AuthenticationError:
-            return False
-        return True
-    until(is_known, "key")
-    return client

@@ -6,7 +6,7 @@ import io
 import openai
 import pytest
 from batch_place import CHAT, begin, chat_line, ended, lines_of, text_of, upload
-from http_keys import known_client_of
+from http_keys import client_of
 from http_place import until
 
 
@@ -178,7 +178,7 @@ def test_a_file_that_is_deleted_while_its_batch_runs(make_place):
 
 
 def test_batches_of_other_tenants(keyed):
-    mine, other = (known_client_of(keyed, keyed.keys.new(x, x, "submit,read")) for x in ("a", "b"))
+    mine, other = (client_of(keyed, keyed.keys.new(x, x, "submit,read")) for x in ("a", "b"))
     until(lambda: mine.models.list().data, "engine")
     batch = begin(mine, [chat_line(i) for i in range(10)])
     for call in (other.batches.retrieve, other.batches.cancel):
@@ -189,7 +189,7 @@ def test_batches_of_other_tenants(keyed):
     assert done.status == "completed" and len(lines_of(mine, done.output_file_id)) == 10
     with pytest.raises(openai.NotFoundError):
         other.files.content(done.output_file_id)
-    submitter = known_client_of(keyed, keyed.keys.new("s", "a", "submit"))
+    submitter = client_of(keyed, keyed.keys.new("s", "a", "submit"))
     with pytest.raises(openai.PermissionDeniedError):
         submitter.batches.create(input_file_id=batch.input_file_id, endpoint=CHAT,
                                  completion_window="24h")

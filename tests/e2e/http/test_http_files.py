@@ -6,7 +6,7 @@ import subprocess
 import openai
 import pytest
 from batch_place import chat_line, upload
-from http_keys import client_of, known_client_of
+from http_keys import client_of
 from http_place import program, until
 
 
@@ -108,8 +108,8 @@ def test_tricks_with_ids(place, client, name):
 
 
 def test_files_of_other_tenants(keyed):
-    mine, other = (known_client_of(keyed, keyed.keys.new(x, x, "submit,read")) for x in ("a", "b"))
-    reader = known_client_of(keyed, keyed.keys.new("r", "a", "read"))
+    mine, other = (client_of(keyed, keyed.keys.new(x, x, "submit,read")) for x in ("a", "b"))
+    reader = client_of(keyed, keyed.keys.new("r", "a", "read"))
     file = upload(mine, [chat_line(1)])
     assert reader.files.retrieve(file.id) == file
     with pytest.raises(openai.PermissionDeniedError):

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 @pytest.fixture
 def keyed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("k")
-    keys = Keys(folder)  # made before the broker starts, which reads the list once a second
+    keys = Keys(folder)
     tokens = {name: keys.new(name, tenant, roles) for name, tenant, roles in (
         ("acme", "acme", "submit,read"), ("other", "other", "submit,read"),
         ("submitter", "acme", "submit"), ("reader", "acme", "read"))}

@@ -1,7 +1,8 @@
 #pragma once
 // The broker's folder of keys: its own key pair (broker.key) and the list of the keys that may
 // connect (allowed). The list is read again when its file changes, so that a key can be allowed or
-// revoked while the broker runs.
+// revoked while the broker runs. To ask whether it has changed costs one stat, so whoever meets a
+// key that the list lacks may ask each time.
 // Thread safety: one thread.
 #include <cstdint>
 #include <string>
@@ -12,7 +13,7 @@
 #include "schemas/keys/grants.hpp"
 #include "schemas/keys/key_file.hpp"
 
-namespace millrace::broker {
+namespace millrace {
 
 class Keyring {
  public:
@@ -37,4 +38,4 @@ class Keyring {
   Stamp read_at_{};  // inode, time and size of the list when it was read
 };
 
-}  // namespace millrace::broker
+}  // namespace millrace

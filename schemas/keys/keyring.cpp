@@ -1,10 +1,10 @@
-#include "broker/server/keyring.hpp"
+#include "schemas/keys/keyring.hpp"
 
 #include <sys/stat.h>
 
 #include <utility>
 
-namespace millrace::broker {
+namespace millrace {
 
 Result<Keyring> Keyring::open(const std::string& folder) {
   Keyring keyring(folder);
@@ -40,4 +40,4 @@ Result<bool> Keyring::refresh(bool anyway) {
   return true;
 }
 
-}  // namespace millrace::broker
+}  // namespace millrace
