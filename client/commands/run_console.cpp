@@ -145,6 +145,26 @@ void RunConsole::note(const std::string& event, const std::string& message) {
   std::fprintf(stderr, "millrace: %s\n", printable(message).c_str());
 }
 
+void RunConsole::places(const std::string& event, const std::string& message,
+                        const std::vector<Place>& places) {
+  if (json_) {
+    std::string line;
+    JsonWriter out(line);
+    out.begin_object().field("event", event).field("message", message);
+    for (const Place& place : places) out.field(place.name, place.address);
+    out.end_object();
+    print(line);
+    return;
+  }
+  note(event, message);
+  std::size_t columns = 0;
+  for (const Place& place : places) columns = std::max(columns, place.label.size());
+  for (const Place& place : places) {
+    std::fprintf(stderr, "  %-*s  %s\n", static_cast<int>(columns), place.label.c_str(),
+                 printable(place.address).c_str());
+  }
+}
+
 void RunConsole::trouble(const std::string& event, const Error& error) {
   if (json_) {
     std::string line;

@@ -7,12 +7,19 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/run/observer.hpp"
 #include "client/run/run.hpp"
 #include "schemas/base/clock.hpp"
 
 namespace millrace::client {
+
+struct Place {
+  std::string name;   // the field of a JSON event
+  std::string label;  // what a person reads
+  std::string address;
+};
 
 class RunConsole final : public RunObserver {
  public:
@@ -23,6 +30,10 @@ class RunConsole final : public RunObserver {
   void progress(const RunProgress& progress) override;
   void note(const std::string& event, const std::string& text) override;
   void trouble(const std::string& event, const Error& error) override;
+
+  // A note with the addresses that it is about: fields of its event, or a line each.
+  void places(const std::string& event, const std::string& message,
+              const std::vector<Place>& places);
 
   // Writes result lines to standard output. Errors: io_error.
   Status print_results(std::string_view lines);

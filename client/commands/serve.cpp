@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "broker/server/metrics_server.hpp"
 #include "client/commands/command.hpp"
 #include "client/commands/engine_flags.hpp"
 #include "client/commands/run_console.hpp"
@@ -36,7 +37,10 @@ struct Flags {
 
 constexpr const char* about =
     "Serve a model over HTTP, with OpenAI's API.\n\n"
-    "The command starts its own broker and engine; Ctrl-C ends them.\n\n"
+    "The command starts its own broker and engine; Ctrl-C ends them. At the address of --http, the "
+    "path /v1 is OpenAI's API (a client's base_url), / is a live page for browsers, and /metrics "
+    "is "
+    "for Prometheus.\n\n"
     "Example:\n"
     "  millrace serve --model M.gguf";
 
@@ -113,10 +117,14 @@ Status serve(Flags& flags, RunConsole& console) {
   MILLRACE_ASSIGN(auto backend, Backend::start(options, *env, clock, console));
   flags.face.endpoint = backend->session().endpoint();
   flags.face.files = flags.folder + "/http";
+  flags.face.metrics = broker::metrics_handler(backend->broker());
   know_tokens(flags);
   MILLRACE_ASSIGN(auto face, http::Face::start(flags.face));
-  console.note("listening", "listening on " + face->url() + " (OpenAI's base_url is " +
-                                face->url() + "/v1); the model is being loaded");
+  const std::string& url = face->url();
+  console.places("listening", "listening on " + url + " (the model is being loaded)",
+                 {{"api", "OpenAI's API (base_url)", url + "/v1"},
+                  {"page", "live page", url + "/"},
+                  {"metrics", "metrics for Prometheus", url + "/metrics"}});
   EventLoop loop(backend->session(), clock, {});
   Status served = loop.run({backend.get()}, [] { return interrupted(); });
   console.note("stopping", "stopping: requests under way get ten seconds");

@@ -73,6 +73,7 @@ class EmbeddedBackend final : public Backend {
 
   Status begin(const BackendOptions& options, Env& env, const Clock& clock);
   Session& session() override { return *session_; }
+  broker::BrokerServer& broker() override { return *server_; }
   Status tick() override;
   void engine_silent(const std::string& name) override { fleet_->silent(name); }
   std::uint32_t engine_starts() const override { return fleet_->starts(); }

@@ -15,6 +15,9 @@
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
 
+namespace millrace::broker {
+class BrokerServer;
+}
 namespace millrace::trace {
 class Exporter;
 }
@@ -45,6 +48,7 @@ class Backend : public EventHandler {
                                                 const Clock& clock, RunObserver& observer);
 
   virtual Session& session() = 0;
+  virtual broker::BrokerServer& broker() = 0;
   // Call this for an engine that the broker has lost: kills and restarts its process.
   virtual void engine_silent(const std::string& name) = 0;
   virtual std::uint32_t engine_starts() const = 0;  // of all engines

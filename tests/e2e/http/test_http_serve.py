@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import urllib.parse
+import urllib.request
 
 import openai
 import pytest
@@ -157,6 +158,41 @@ def test_long_texts_keep_nobody_waiting(client):
     assert set(statuses) == {200, 503}, statuses
     assert statuses.count(200) >= 16
     assert post(client, "/tokenize", prompt="Hello")["tokens"]
+
+
+def answer_of(address):
+    with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+        assert answer.status == 200
+        return answer.read().decode()
+
+
+def check_addresses(api, page, metrics):
+    assert json.loads(answer_of(api + "/models"))["object"] == "list"
+    assert "<html" in answer_of(page)
+    assert "millrace_jobs_submitted_total" in answer_of(metrics)
+
+
+def test_it_tells_where_everything_is(tmp_path):
+    """As lines for people, and as fields of an event."""
+    words = [program("millrace"), "serve", "--model", model_path(), "--http", "127.0.0.1:0",
+             "--folder", tmp_path / "state"]
+    with subprocess.Popen(words, text=True, stderr=subprocess.PIPE) as process:
+        first, *rest = [process.stderr.readline().rstrip() for _ in range(4)]
+        url = first.split()[3]
+        assert first.startswith("millrace: listening on http://127.0.0.1:"), first
+        told = dict(line.strip().rsplit(maxsplit=1) for line in rest)
+        assert told == {"OpenAI's API (base_url)": url + "/v1", "live page": url + "/",
+                        "metrics for Prometheus": url + "/metrics"}
+        check_addresses(*told.values())
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+        assert process.wait(PATIENCE_S) == 0
+    with subprocess.Popen([*words, "--json"], text=True, stdout=subprocess.PIPE) as process:
+        event = next(x for x in map(json.loads, process.stdout) if x["event"] == "listening")
+        check_addresses(event["api"], event["page"], event["metrics"])
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_ctrl_c_and_a_second_start(tmp_path):
