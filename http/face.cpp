@@ -66,11 +66,13 @@ class BrokerFace final : public Face {
 Status BrokerFace::begin() {
   MILLRACE_TRY(check_face(options_));
   if (!options_.files.empty()) {
-    MILLRACE_ASSIGN(batches_, BatchFace::open({.folder = options_.files,
-                                               .endpoint = options_.endpoint,
-                                               .token_bytes = options_.token_bytes,
-                                               .spare_bytes = options_.spare_bytes},
-                                              links_));
+    MILLRACE_ASSIGN(
+        batches_,
+        BatchFace::open({.folder = options_.files,
+                         .endpoint = options_.endpoint,
+                         .token_bytes = options_.token_bytes,
+                         .file_limits = {options_.spare_bytes, options_.tenant_files_bytes}},
+                        links_));
   }
   ServerOptions server;
   server.listen = options_.listen;

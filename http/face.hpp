@@ -19,6 +19,7 @@
 #include "http/server.hpp"
 #include "schemas/base/error.hpp"
 #include "schemas/base/limits.hpp"
+#include "schemas/openai/file_object.hpp"
 #include "schemas/openai/logprobs.hpp"
 
 namespace millrace::trace {
@@ -35,7 +36,8 @@ struct FaceOptions {
   std::string keys;                        // the broker's folder of keys; empty: it has none
   std::string files;                       // folder of files and batches; empty: there are none
   std::uint64_t spare_bytes = limits::disk_high_bytes;  // of the files' disk, which uploads leave
-  std::uint64_t timeout_ms = 600'000;                   // for one answer
+  std::uint64_t tenant_files_bytes = openai::tenant_files_bytes;  // of a tenant; 0: any number
+  std::uint64_t timeout_ms = 600'000;                             // for one answer
   ServerLimits limits{};
   openai::TokenLookup token_bytes{};           // for the texts of tokens with logprobs
   std::shared_ptr<trace::Exporter> traces{};   // takes the spans of requests; null: none

@@ -126,6 +126,7 @@ http::FaceOptions face_options(const broker::Settings& settings) {
   options.timeout_ms = settings.http_timeout_s * 1'000;
   options.files = settings.http_files;
   options.spare_bytes = settings.disk_high;
+  options.tenant_files_bytes = settings.http_files_bytes;
   return options;
 }
 

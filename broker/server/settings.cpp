@@ -146,6 +146,11 @@ std::vector<Setting> places_of(Settings& s) {
        0, "web pages that may use it, with commas between them; * for all [none]", "", true},
       {"http", "files", "--http-files", "DIR", text, later, &s.http_files, 0, 0,
        "folder of the files and batches of OpenAI's API [http in the ledger's folder]", "", true},
+      {"http", "files_size", "--http-files-size", "SIZE", size, later, &s.http_files_bytes, 0,
+       UINT64_MAX, "bytes of files that are kept for one tenant; 0 keeps all",
+       "What was uploaded and the results of batches count together, until they are deleted. An "
+       "upload that goes beyond it is refused; results never are.",
+       true},
       {"http", "timeout", "--http-timeout", "TIME", duration, later, &s.http_timeout_s, 1,
        limits::keep_s, "a request that is not answered by then fails, and its job ends", "", true},
   };

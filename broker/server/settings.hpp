@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "broker/server/options.hpp"
+#include "schemas/openai/file_object.hpp"
 
 namespace millrace::broker {
 
@@ -29,6 +30,7 @@ struct Settings {
   std::string metrics, traces;
   std::string keys;
   std::string http, http_cert, http_key, http_allow_origin, http_files;  // no address: no HTTP
+  std::uint64_t http_files_bytes = openai::tenant_files_bytes;
   std::uint64_t http_timeout_s = 600;
   TenantTable tenants;
   std::uint32_t lease_ms = CoreConfig().lease_ms, hang_ms = CoreConfig().hang_ms;

@@ -35,7 +35,7 @@ Status BatchFace::load() {
   MILLRACE_ASSIGN(lock_, env_->lock(options_.folder + "/lock"));
   MILLRACE_ASSIGN(batches_, BatchStore::open(*env_, options_.folder));
   MILLRACE_ASSIGN(files_, FileStore::open(*env_, clock_, options_.folder, batches_->files_to_come(),
-                                          options_.spare_bytes));
+                                          options_.file_limits));
   parts_.reset(new BatchParts{*env_, clock_, *files_, *batches_, options_.token_bytes});
   work_thread_ = std::make_unique<WorkThread>(most_waiting);
   sweep();
@@ -128,7 +128,7 @@ void BatchFace::add_file_routes(Routes& routes) {
   const auto begin = [this](const Request& request) -> Result<std::unique_ptr<FormReader>> {
     MILLRACE_ASSIGN(const Holder holder, links_.holder_of(request.header("Authorization")));
     MILLRACE_TRY(Links::check_role(holder, KeyRole::submit));
-    MILLRACE_TRY(files_->check_room(holder.tenant, 0));
+    MILLRACE_TRY(files_->check_room(holder.tenant));
     MILLRACE_ASSIGN(auto place, uploads_.enter(holder.tenant));
     return std::make_unique<Upload>(*files_, clock_, holder.tenant, std::move(place));
   };

@@ -20,9 +20,9 @@ namespace millrace::http {
 
 struct BatchFaceOptions {
   std::string folder;
-  std::string endpoint;                                 // of the broker's clients
-  openai::TokenLookup token_bytes{};                    // for the texts of tokens with logprobs
-  std::uint64_t spare_bytes = limits::disk_high_bytes;  // of the disk, which uploads leave free
+  std::string endpoint;               // of the broker's clients
+  openai::TokenLookup token_bytes{};  // for the texts of tokens with logprobs
+  FileLimits file_limits{};
 };
 
 class BatchFace {

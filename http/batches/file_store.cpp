@@ -6,6 +6,7 @@
 
 #include "schemas/base/limits.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/base/number_text.hpp"
 #include "schemas/base/random_id.hpp"
 
 namespace millrace::http {
@@ -33,8 +34,8 @@ Result<StoredFile> read_record(Env& env, const std::string& path) {
 
 Result<std::unique_ptr<FileStore>> FileStore::open(Env& env, const Clock& clock, std::string folder,
                                                    const std::set<std::string>& expected,
-                                                   std::uint64_t spare_bytes) {
-  std::unique_ptr<FileStore> store(new FileStore(env, clock, std::move(folder), spare_bytes));
+                                                   FileLimits limits) {
+  std::unique_ptr<FileStore> store(new FileStore(env, clock, std::move(folder), limits));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/files"));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/parts"));
   MILLRACE_TRY(store->load(expected));
@@ -63,7 +64,7 @@ Status FileStore::load(const std::set<std::string>& expected) {
       log_error("the record of a file cannot be used: " + path, file.error());
       continue;
     }
-    ++counts_[file->tenant];
+    count(*file);
     std::string id = file->object.id;
     files_.emplace(std::move(id), *std::move(file));
   }
@@ -74,28 +75,64 @@ std::string FileStore::new_id() {
   return "file-" + random_id();
 }
 
-Status FileStore::check_room(const std::string& tenant, std::uint64_t bytes) {
+void FileStore::count(const StoredFile& file) {
+  Holding& holding = holdings_[file.tenant];
+  ++holding.files;
+  holding.bytes += file.object.bytes;
+}
+
+// The caller has the lock of the list.
+Status FileStore::check_holding(const std::string& tenant, std::uint64_t more_bytes) {
+  const Holding& holding = holdings_[tenant];
+  if (holding.files >= files_per_tenant) {
+    return fail(Code::limit_exceeded,
+                "the server keeps " + std::to_string(files_per_tenant) +
+                    " files for you, and takes no more",
+                "delete files that are not needed");
+  }
+  const std::uint64_t most = limits_.tenant_bytes, bytes = holding.bytes + holding.coming;
+  if (most == 0 || (bytes < most && most - bytes >= more_bytes)) return {};
+  return fail(Code::limit_exceeded,
+              "file: the server keeps at most " + size_text(most) +
+                  " of files for you, uploads and results of batches together, and this one goes "
+                  "beyond that",
+              "delete files that are not needed; --http-files-size is the server's limit");
+}
+
+Status FileStore::check_room(const std::string& tenant) {
   {
     const std::scoped_lock lock(mutex_);
-    const auto count = counts_.find(tenant);
-    if (count != counts_.end() && count->second >= files_per_tenant) {
-      return fail(Code::limit_exceeded,
-                  "the server keeps " + std::to_string(files_per_tenant) +
-                      " files for you, and takes no more",
-                  "delete files that are not needed");
-    }
+    MILLRACE_TRY(check_holding(tenant, 0));
   }
+  return check_disk(0);
+}
+
+Status FileStore::check_disk(std::uint64_t bytes) {
   MILLRACE_ASSIGN(const std::uint64_t free, env_.free_bytes(folder_));
-  const std::uint64_t taken = spare_bytes_ + promised_;
+  const std::uint64_t taken = limits_.spare_bytes + promised_;
   if (free >= taken && free - taken >= bytes) return {};
   return fail(Error{Code::disk_full, "the server's disk has no room for the file",
                     "make room on the server's disk, or delete files", limits::retry_room_ms});
 }
 
-Status FileStore::promise(const std::string& tenant, std::uint64_t bytes) {
-  MILLRACE_TRY(check_room(tenant, bytes));
+Status FileStore::promise(std::uint64_t bytes) {
+  MILLRACE_TRY(check_disk(bytes));
   promised_ += bytes;
   return {};
+}
+
+Status FileStore::expect(const std::string& tenant, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  const std::scoped_lock lock(mutex_);
+  MILLRACE_TRY(check_holding(tenant, bytes));
+  holdings_[tenant].coming += bytes;
+  return {};
+}
+
+void FileStore::forget(const std::string& tenant, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  const std::scoped_lock lock(mutex_);
+  holdings_[tenant].coming -= bytes;
 }
 
 Result<std::unique_ptr<File>> FileStore::begin_part(const std::string& id) {
@@ -138,8 +175,7 @@ Status FileStore::add(StoredFile file, const std::string& from) {
     return saved;
   }
   const std::scoped_lock lock(mutex_);
-  std::string tenant = file.tenant;
-  if (files_.emplace(id, std::move(file)).second) ++counts_[std::move(tenant)];
+  if (const auto [at, fresh] = files_.emplace(id, std::move(file)); fresh) count(at->second);
   return {};
 }
 
@@ -180,7 +216,9 @@ Status FileStore::erase(const std::string& id) {
   {
     const std::scoped_lock lock(mutex_);
     const auto found = files_.find(id);
-    --counts_[found->second.tenant];
+    Holding& holding = holdings_[found->second.tenant];
+    --holding.files;
+    holding.bytes -= found->second.object.bytes;
     files_.erase(found);
   }
   const Status removed = env_.remove(data_path(id));

@@ -33,23 +33,31 @@ struct StoredFile {
   openai::FileObject object;
 };
 
+struct FileLimits {
+  std::uint64_t spare_bytes = limits::disk_high_bytes;      // of the disk: they are not for uploads
+  std::uint64_t tenant_bytes = openai::tenant_files_bytes;  // of a tenant's files; 0: any number
+};
+
 class FileStore {
  public:
   static constexpr std::size_t files_per_tenant = 10'000;
 
   // `expected` are the ids of files that are being made, whose data may have no record yet.
-  // `spare_bytes` of the disk are not for uploads.
-  static Result<std::unique_ptr<FileStore>> open(
-      Env& env, const Clock& clock, std::string folder, const std::set<std::string>& expected,
-      std::uint64_t spare_bytes = limits::disk_high_bytes);
+  static Result<std::unique_ptr<FileStore>> open(Env& env, const Clock& clock, std::string folder,
+                                                 const std::set<std::string>& expected,
+                                                 FileLimits limits = {});
 
   static std::string new_id();  // "file-" and 32 hex digits
-  // Whether so many more bytes fit besides those that were promised to uploads under way.
-  // Errors: disk_full, limit_exceeded (of the tenant's files).
-  Status check_room(const std::string& tenant, std::uint64_t bytes);
-  // Likewise, and promises them.
-  Status promise(const std::string& tenant, std::uint64_t bytes);
+  // Whether the tenant may upload one more file. Errors: disk_full, limit_exceeded.
+  Status check_room(const std::string& tenant);
+  // Keeps so many bytes of the disk for an upload, if they fit besides those that others were
+  // promised. Errors: disk_full.
+  Status promise(std::uint64_t bytes);
   void release(std::uint64_t bytes) { promised_ -= bytes; }  // on disk, or not wanted any more
+  // Counts bytes that come with an upload as the tenant's. The results of batches are always taken,
+  // and count from then on. Errors: limit_exceeded.
+  Status expect(const std::string& tenant, std::uint64_t bytes);
+  void forget(const std::string& tenant, std::uint64_t bytes);  // they count as a file, or are gone
   // Do not wait for the disk: what is lost of a part, or comes back, is gone after the next start.
   Result<std::unique_ptr<File>> begin_part(const std::string& id);
   void drop_part(const std::string& id);
@@ -70,8 +78,13 @@ class FileStore {
   void sweep(const InUse& in_use);
 
  private:
-  FileStore(Env& env, const Clock& clock, std::string folder, std::uint64_t spare_bytes)
-      : env_(env), clock_(clock), folder_(std::move(folder)), spare_bytes_(spare_bytes) {}
+  struct Holding {
+    std::size_t files = 0;
+    std::uint64_t bytes = 0;   // of the files, also of those that are hidden
+    std::uint64_t coming = 0;  // of uploads under way
+  };
+  FileStore(Env& env, const Clock& clock, std::string folder, FileLimits limits)
+      : env_(env), clock_(clock), folder_(std::move(folder)), limits_(limits) {}
   Status load(const std::set<std::string>& expected);
   std::string data_path(const std::string& id) const { return folder_ + "/files/" + id + ".data"; }
   std::string record_path(const std::string& id) const {
@@ -81,16 +94,19 @@ class FileStore {
   void give_back(const std::string& id, const std::string& from);
   Status erase(const std::string& id);
   bool is_visible(const StoredFile& file) const;
+  void count(const StoredFile& file);
+  Status check_disk(std::uint64_t bytes);
+  Status check_holding(const std::string& tenant, std::uint64_t more_bytes);
 
   Env& env_;
   const Clock& clock_;
   const std::string folder_;
-  const std::uint64_t spare_bytes_;
+  const FileLimits limits_;
   std::atomic<std::uint64_t> promised_ = 0;
   std::mutex mutex_;         // of the list
   std::mutex change_mutex_;  // one change of the folder at a time; taken first
   std::map<std::string, StoredFile> files_;
-  std::map<std::string, std::size_t> counts_;  // by tenant
+  std::map<std::string, Holding> holdings_;  // by tenant
 };
 
 }  // namespace millrace::http

@@ -43,6 +43,7 @@ Upload::Upload(FileStore& store, const Clock& clock, std::string tenant,
 
 Upload::~Upload() {
   store_.release(promised_bytes_ - written_bytes_);
+  store_.forget(tenant_, expected_bytes_);
   if (!part_ || added_) return;
   part_.reset();
   store_.drop_part(id_);
@@ -74,6 +75,8 @@ Status Upload::take_file(const FormPiece& piece) {
                 "file: it is larger than the " + std::to_string(most_bytes) + " bytes of a file",
                 "cut it into several");
   }
+  MILLRACE_TRY(store_.expect(tenant_, piece.bytes.size()));
+  expected_bytes_ += piece.bytes.size();
   pending_ += piece.bytes;
   return pending_.size() >= pending_bytes ? flush() : Status();
 }
@@ -81,7 +84,7 @@ Status Upload::take_file(const FormPiece& piece) {
 // Has the disk promise as many bytes, counted from the beginning of the file.
 Status Upload::make_room(std::uint64_t bytes) {
   while (promised_bytes_ < bytes) {
-    MILLRACE_TRY(store_.promise(tenant_, room_bytes));
+    MILLRACE_TRY(store_.promise(room_bytes));
     promised_bytes_ += room_bytes;
   }
   return {};
@@ -144,6 +147,7 @@ Result<openai::FileObject> Upload::finish() {
   openai::FileObject object = file.object;
   MILLRACE_TRY(store_.add(std::move(file), store_.part_path(id_)));
   added_ = true;
+  store_.forget(tenant_, std::exchange(expected_bytes_, 0));
   return object;
 }
 

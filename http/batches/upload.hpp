@@ -39,6 +39,7 @@ class Upload final : public FormReader {
   std::unique_ptr<File> part_;  // none: no file has come
   std::string filename_, pending_;
   std::uint64_t bytes_ = 0;           // that were taken
+  std::uint64_t expected_bytes_ = 0;  // of them those that the store does not count as a file
   std::uint64_t promised_bytes_ = 0;  // of the disk
   std::uint64_t written_bytes_ = 0;
   const std::unique_ptr<UploadPlaces::Place> place_;

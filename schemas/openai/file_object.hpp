@@ -9,11 +9,15 @@
 
 #include "schemas/base/error.hpp"
 #include "schemas/base/json_writer.hpp"
+#include "schemas/base/limits.hpp"
 
 namespace millrace::openai {
 
 inline constexpr std::string_view batch_purpose = "batch";          // of a batch's input
 inline constexpr std::string_view output_purpose = "batch_output";  // of its results
+// Files that a server keeps for one tenant unless it is told another size: what was uploaded, and
+// the results of batches.
+inline constexpr std::uint64_t tenant_files_bytes = 100 * limits::GiB;
 
 struct FileObject {
   std::string id;

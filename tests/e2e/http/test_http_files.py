@@ -81,6 +81,22 @@ def test_a_file_that_is_too_large(place):
         assert b" 413 " in connection.recv(65536)
 
 
+def test_the_bytes_of_a_tenants_files_have_a_bound(make_place):
+    place = make_place("--http-files-size", "64K")
+    with openai.OpenAI(base_url=place.url + "/v1", api_key="none", max_retries=0) as client:
+        first = upload(client, "x" * 40_000)
+        for text in ("x" * 40_000, "x" * 400_000):
+            with pytest.raises(openai.BadRequestError) as caught:
+                upload(client, text)
+            assert caught.value.code == "limit_exceeded" and caught.value.param == "file"
+            assert "at most 64 KiB" in caught.value.body["message"]
+            assert "--http-files-size" in caught.value.body["hint"]
+        upload(client, "x" * 20_000)
+        client.files.delete(first.id)
+        upload(client, "x" * 40_000)
+        assert sum(x.bytes for x in client.files.list()) == 60_000
+
+
 def test_a_large_file_is_never_held(place, client):
     """100 MB up and down cost the broker a few megabytes."""
     upload(client, "{}\n")

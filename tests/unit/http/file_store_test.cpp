@@ -11,8 +11,9 @@ namespace {
 
 class FileStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<FileStore> open(const std::set<std::string>& expected = {}) {
-    auto store = FileStore::open(env_, clock_, "/http", expected);
+  std::unique_ptr<FileStore> open(const std::set<std::string>& expected = {},
+                                  FileLimits limits = {}) {
+    auto store = FileStore::open(env_, clock_, "/http", expected, limits);
     EXPECT_TRUE(store) << store.error().text();
     return store ? *std::move(store) : nullptr;
   }
@@ -152,6 +153,54 @@ TEST_F(FileStoreTest, WhatIsPromisedToOneUploadIsNotForAnother) {
   }
   Upload third(*store, clock_, "other");
   EXPECT_TRUE(third.take(piece));
+}
+
+TEST_F(FileStoreTest, ATenantsFilesHaveABound) {
+  const FileLimits limits{.tenant_bytes = 10};
+  auto store = open({}, limits);
+  const auto first = upload(*store, "123456");
+  ASSERT_TRUE(first);
+  const auto refused = upload(*store, "12345");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::limit_exceeded);
+  EXPECT_TRUE(refused.error().message.contains("at most 10 bytes")) << refused.error().text();
+  EXPECT_TRUE(refused.error().hint.contains("--http-files-size"));
+  EXPECT_EQ(left(), 2u);
+  EXPECT_TRUE(upload(*store, "12345", "other"));
+  EXPECT_TRUE(upload(*store, "1234"));  // what was refused counts no more
+  EXPECT_EQ(store->check_room("acme").error().code, Code::limit_exceeded);
+  store = open({}, limits);  // also after a restart
+  EXPECT_EQ(upload(*store, "1").error().code, Code::limit_exceeded);
+  const auto in_use = [](const std::string& /*id*/) { return true; };
+  ASSERT_TRUE(store->remove("acme", first->id, in_use));  // hidden, and still on disk
+  EXPECT_EQ(upload(*store, "1").error().code, Code::limit_exceeded);
+  store->sweep(unused);
+  EXPECT_TRUE(upload(*store, "123456"));
+}
+
+TEST_F(FileStoreTest, UploadsUnderWayCountAndResultsAreAlwaysTaken) {
+  const auto store = open({}, {.tenant_bytes = 10});
+  const FormPiece piece{.name = "file", .filename = "x", .bytes = "123456"};
+  {
+    Upload first(*store, clock_, "acme"), second(*store, clock_, "acme");
+    ASSERT_TRUE(first.take(piece));
+    EXPECT_EQ(second.take(piece).error().code, Code::limit_exceeded);
+  }
+  ASSERT_TRUE(upload(*store, "123456"));
+  StoredFile result{.tenant = "acme", .created_us = 1, .object = {}};
+  result.object = {
+      .id = FileStore::new_id(), .bytes = 8, .filename = "x", .purpose = "batch_output"};
+  ASSERT_TRUE(write_file_atomically(env_, "/http/parts/x", "12345678"));
+  ASSERT_TRUE(store->add(result, "/http/parts/x"));
+  EXPECT_EQ(upload(*store, "1").error().code, Code::limit_exceeded);
+  ASSERT_TRUE(store->remove("acme", result.object.id, unused));
+  EXPECT_TRUE(upload(*store, "1234"));
+}
+
+TEST_F(FileStoreTest, NoBoundIsNone) {
+  const auto store = open({}, {.tenant_bytes = 0});
+  EXPECT_TRUE(upload(*store, "123456"));
+  EXPECT_TRUE(upload(*store, "123456"));
 }
 
 TEST_F(FileStoreTest, SoManyUploadsAreUnderWay) {
