@@ -1,12 +1,12 @@
 """`millrace ask`: one prompt, with a model of its own or by a broker, and a chat in a terminal."""
 import json
 import os
-import pty
 import signal
 import subprocess
 
 from patience import PATIENCE_S
 from programs import millrace, program, wait_until
+from terminals import read_until, start_on_terminal
 
 
 def test_an_answer_of_a_model_comes_alone_on_standard_output(model):
@@ -56,18 +56,9 @@ def test_an_interrupted_question_is_cancelled(broker):
     wait_until(lambda: '"cancelled":1' in broker.millrace("status", "--json").stdout, "its end")
 
 
-def read_until(master, wanted, shown=b""):
-    while wanted not in shown:
-        shown += os.read(master, 4096)
-    return shown
-
-
 def test_a_chat_in_a_terminal_keeps_what_was_said(broker):
     broker.engine()
-    master, slave = pty.openpty()
-    process = subprocess.Popen(broker.command("ask", "--system", "Be brief."), stdin=slave,
-                               stdout=slave, stderr=slave)
-    os.close(slave)
+    process, master = start_on_terminal(broker.command("ask", "--system", "Be brief."), whole=True)
     read_until(master, b"> ")
     os.write(master, b"first\n")
     read_until(master, b"answer to ")

@@ -1,18 +1,15 @@
 """`millrace run` with a stub engine: what it writes and refuses, and how it resumes."""
-import fcntl
 import json
 import os
-import pty
 import resource
 import signal
-import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 from patience import PATIENCE_S
 from programs import completion, wait_until
+from terminals import lines_on_terminal
 
 GOOD = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
 
@@ -309,20 +306,7 @@ def test_the_progress_line_fits_a_narrow_terminal(run):
     run.write(GOOD * 3)
     run.env |= {"STUB_DELAY_MS": "400", "STUB_ROWS": "4"}
     columns = 42
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 20, columns, 0, 0))
-    process = subprocess.Popen(run.command(), env={**os.environ, **run.env},
-                               stdout=subprocess.PIPE, stderr=slave)
-    os.close(slave)
-    shown = b""
-    try:
-        while piece := os.read(master, 4096):
-            shown += piece
-    except OSError:
-        pass  # the program has closed its end
-    os.close(master)
-    assert process.wait(PATIENCE_S) == 0
-    lines = shown.decode().replace("\x1b[K", "").split("\r")
+    lines = lines_on_terminal(run.command(), columns, run.env)
     assert len(lines) > 5 and any("left" in x for x in lines), lines
     progress = [x for x in lines if not x.startswith("millrace: ")]  # without notes
     assert max(map(len, progress)) < columns, lines

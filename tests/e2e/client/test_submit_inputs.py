@@ -1,14 +1,10 @@
 """`millrace submit` with several inputs, standard input, a file of errors and a progress line."""
-import fcntl
 import json
 import os
-import pty
-import struct
-import subprocess
-import termios
 
 from patience import PATIENCE_S
 from programs import completion
+from terminals import lines_on_terminal, read_until, start_on_terminal
 
 JOBS = [completion(f"j{i}", f"prompt {i}") for i in range(1, 9)]
 TEXT = "".join(line + "\n" for line in JOBS)
@@ -69,49 +65,26 @@ def test_a_repeated_custom_id_is_named_with_its_file(broker, tmp_path):
     assert sum(warnings, []) == [f"line 1 of {b} has the same custom_id"]
 
 
-def on_terminal(command, columns, **env):
-    """Returns what the command writes to its standard error, which is a terminal."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 20, columns, 0, 0))
-    process = subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=slave)
-    os.close(slave)
-    shown = b""
-    try:
-        while piece := os.read(master, 4096):
-            shown += piece
-    except OSError:
-        pass  # the program has closed its end
-    os.close(master)
-    assert process.wait(PATIENCE_S) == 0
-    return shown.decode().replace("\x1b[K", "").split("\r")
-
-
 def test_waiting_shows_how_far_it_is(broker, tmp_path):
     jobs = tmp_path / "jobs.jsonl"
     jobs.write_text("".join(completion(f"k{i}", f"p {i}") + "\n" for i in range(12)))
     broker.engine(STUB_DELAY_MS="400", STUB_ROWS="2")
-    lines = on_terminal(broker.command("submit", str(jobs), "--wait"), 100)
+    lines = lines_on_terminal(broker.command("submit", str(jobs), "--wait"), 100)
     progress = [x for x in lines if "/12 done" in x]
     assert len(progress) > 5, lines
     assert any("with the engine" in x and "left" in x for x in progress)
     first_left = next(i for i, x in enumerate(progress) if "left" in x)
     assert not progress[first_left].startswith("0/12"), "no time left before a job has ended"
     assert max(map(len, progress)) < 100
-    again = on_terminal(broker.command("submit", str(jobs), "--wait"), 100)
+    again = lines_on_terminal(broker.command("submit", str(jobs), "--wait"), 100)
     assert "12 completed, 0 failed" in "".join(again)
 
 
 def test_without_an_engine_the_progress_says_so(broker, tmp_path):
     jobs = tmp_path / "jobs.jsonl"
     jobs.write_text(TEXT)
-    master, slave = pty.openpty()
-    process = subprocess.Popen(broker.command("submit", str(jobs), "--wait"), stderr=slave,
-                               stdout=subprocess.DEVNULL)
-    os.close(slave)
-    shown = b""
-    while b"no engine is with the broker" not in shown:
-        shown += os.read(master, 4096)
+    process, master = start_on_terminal(broker.command("submit", str(jobs), "--wait"))
+    read_until(master, b"no engine is with the broker")
     process.terminate()
     assert process.wait(PATIENCE_S) == 130
     os.close(master)
