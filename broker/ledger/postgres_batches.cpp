@@ -112,13 +112,7 @@ BatchRecord PostgresRecords::read_batch(const PostgresRows& rows, int row) {
   out.paused = rows.integer(row, 6) != 0;
   out.stream = rows.text(row, 7);
   out.first = rows.number(row, 8);
-  auto labels = decode_labels(rows.bytes(row, 5));
-  if (labels) {
-    out.metadata = std::move(labels->metadata);
-  } else {
-    note_corruption("the metadata of batch '" + out.batch +
-                    "' is damaged: " + labels.error().message);
-  }
+  read_metadata(rows.bytes(row, 5), out);
   return out;
 }
 

@@ -1,11 +1,12 @@
 // The plain forms of the operations on sets. They work on every store, and say what a faster form
-// must do.
+// must do. With them what several stores read alike.
 #include "broker/ledger/records.hpp"
 
 #include <algorithm>
 
 #include "broker/ledger/claim_order.hpp"
 #include "broker/ledger/queues.hpp"
+#include "schemas/codec.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -65,6 +66,16 @@ std::optional<JobRecord> Records::known_job(const std::string& tenant, const std
   auto record = find_job(tenant, job);
   if (!record) note_corruption("job '" + job + "' is queued or leased but has no record");
   return record;
+}
+
+void Records::read_metadata(std::string_view labels, BatchRecord& batch) {
+  auto read = decode_labels(labels);
+  if (read) {
+    batch.metadata = std::move(read->metadata);
+  } else {
+    note_corruption("the metadata of batch '" + batch.batch +
+                    "' is damaged: " + read.error().message);
+  }
 }
 
 void Records::store_new(std::span<NewJob> jobs) {

@@ -308,6 +308,9 @@ class Records {
                                           std::span<const LeaseId> leases, std::int64_t until_us);
 
  protected:
+  // Sets a batch's metadata from the bytes of encode_labels(). Damage to them is noted as
+  // corruption.
+  void read_metadata(std::string_view labels, BatchRecord& batch);
   // A job that another record refers to. Its absence is noted as corruption.
   std::optional<JobRecord> known_job(const std::string& tenant, const std::string& job);
 };

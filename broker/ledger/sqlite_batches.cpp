@@ -81,13 +81,7 @@ BatchRecord SqliteRecords::read_batch(const Statement& row) {
   out.paused = row.integer(6) != 0;
   out.stream = row.text(7);
   out.first = static_cast<std::uint64_t>(row.integer(8));
-  auto labels = decode_labels(row.bytes(5));
-  if (labels) {
-    out.metadata = std::move(labels->metadata);
-  } else {
-    note_corruption("the metadata of batch '" + out.batch +
-                    "' is damaged: " + labels.error().message);
-  }
+  read_metadata(row.bytes(5), out);
   return out;
 }
 

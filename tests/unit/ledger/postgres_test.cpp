@@ -72,6 +72,18 @@ TEST_F(PostgresTest, ABatchTakesTheSameStatementsHoweverLargeItIs) {
   EXPECT_LE(hundred.statements, 22u);
 }
 
+TEST_F(PostgresTest, DamagedMetadataOfABatchStopsTheLedger) {
+  const auto ledger = open();
+  used_by(*ledger, submits(0, 1));
+  sql("UPDATE @.batches SET metadata = '\\x00'");
+  const auto replies =
+      ledger->apply(std::vector<Operation>{UpdateBatch{tenant, {"b", true, {}}}}, start_us);
+  ASSERT_FALSE(replies);
+  EXPECT_EQ(replies.error().code, Code::ledger_corrupt);
+  EXPECT_TRUE(replies.error().message.contains("the metadata of batch 'b' is damaged"))
+      << replies.error().text();
+}
+
 TEST_F(PostgresTest, SettingsUnderWhichAnAcknowledgedJobMayBeLostAreRefused) {
   const auto refused =
       open_postgres_store(url + "&options=-c%20synchronous_commit%3Doff", {schema.name()});
