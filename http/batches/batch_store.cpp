@@ -5,16 +5,12 @@
 #include <utility>
 
 #include "schemas/base/limits.hpp"
-#include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
 
 namespace millrace::http {
 namespace {
 
-constexpr std::string_view record_end = ".json";
-
-Result<StoredBatch> read_record(Env& env, const std::string& path) {
-  MILLRACE_ASSIGN(const std::string text, read_file(env, path, limits::MiB));
+Result<StoredBatch> read_record(const std::string& text) {
   try {
     const auto value = nlohmann::json::parse(text);
     StoredBatch batch;
@@ -42,28 +38,20 @@ std::pair<std::int64_t, std::string> place_of(const StoredBatch& batch) {
 Result<std::unique_ptr<BatchStore>> BatchStore::open(Env& env, std::string folder,
                                                      std::size_t kept_per_tenant) {
   std::unique_ptr<BatchStore> store(new BatchStore(env, std::move(folder), kept_per_tenant));
-  MILLRACE_TRY(env.make_directories(store->folder_ + "/batches"));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/results"));
   MILLRACE_TRY(store->load());
   return store;
 }
 
 Status BatchStore::load() {
-  MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/batches"));
-  for (const std::string& name : names) {
-    const std::string path = folder_ + "/batches/" + name;
-    if (!name.ends_with(record_end)) {  // a record whose writing was cut short
-      MILLRACE_TRY(env_.remove(path));
-      continue;
-    }
-    auto batch = read_record(env_, path);
-    if (!batch) {  // the others are served
-      log_error("the record of a batch cannot be used: " + path, batch.error());
-      continue;
-    }
-    std::string id = batch->object.id;
-    batches_.emplace(std::move(id), *std::move(batch));
-  }
+  const auto take = [this](const std::string& text) -> Status {
+    MILLRACE_ASSIGN(StoredBatch batch, read_record(text));
+    std::string id = batch.object.id;
+    batches_.emplace(std::move(id), std::move(batch));
+    return {};
+  };
+  MILLRACE_ASSIGN(const auto others, records_.load(take));
+  for (const std::string& name : others) MILLRACE_TRY(env_.remove(records_.path_of(name)));
   return drop_rests();
 }
 
@@ -74,7 +62,7 @@ Status BatchStore::drop_rests() {
     const std::string id = name.substr(0, name.find('.'));
     const auto batch = batches_.find(id);
     // What belongs to a record that cannot be read stays.
-    MILLRACE_ASSIGN(const bool has_record, env_.exists(record_path(id)));
+    MILLRACE_ASSIGN(const bool has_record, records_.has(id));
     const bool known = batch != batches_.end();
     if (known ? !openai::is_over(batch->second.object.status) : has_record) continue;
     MILLRACE_TRY(env_.remove(folder_ + "/results/" + name));
@@ -105,14 +93,14 @@ Status BatchStore::save(const StoredBatch& batch) {
   json.key("batch");
   openai::write_batch(json, batch.object);
   json.end_object();
-  return write_file_atomically(env_, record_path(batch.object.id), text + "\n");
+  return records_.save(batch.object.id, text);
 }
 
 // Forgets the oldest batch that is over where there are too many.
 Status BatchStore::make_room(const std::string& tenant) {
   MILLRACE_ASSIGN(const std::string id, one_too_many(tenant));
   if (id.empty()) return {};
-  MILLRACE_TRY(env_.remove(record_path(id)));  // without the lock: requests read the list meanwhile
+  MILLRACE_TRY(records_.remove(id));  // without the lock: requests read the list meanwhile
   const std::scoped_lock lock(mutex_);
   batches_.erase(id);
   return {};

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "http/batches/record_folder.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/openai/batch_object.hpp"
 
@@ -59,18 +60,19 @@ class BatchStore {
 
  private:
   BatchStore(Env& env, std::string folder, std::size_t kept_per_tenant)
-      : env_(env), folder_(std::move(folder)), kept_per_tenant_(kept_per_tenant) {}
+      : env_(env),
+        folder_(std::move(folder)),
+        records_(env, folder_ + "/batches", "a batch"),
+        kept_per_tenant_(kept_per_tenant) {}
   Status load();
   Status drop_rests();
-  std::string record_path(const std::string& id) const {
-    return folder_ + "/batches/" + id + ".json";
-  }
   Status save(const StoredBatch& batch);
   Status make_room(const std::string& tenant);
   Result<std::string> one_too_many(const std::string& tenant);
 
   Env& env_;
   const std::string folder_;
+  RecordFolder records_;
   const std::size_t kept_per_tenant_;
   std::mutex mutex_;         // of the list
   std::mutex change_mutex_;  // one change at a time; taken first

@@ -13,10 +13,9 @@ namespace millrace::http {
 namespace {
 
 constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
-constexpr std::string_view record_end = ".json", data_end = ".data";
+constexpr std::string_view data_end = ".data";
 
-Result<StoredFile> read_record(Env& env, const std::string& path) {
-  MILLRACE_ASSIGN(const std::string text, read_file(env, path, limits::MiB));
+Result<StoredFile> read_record(const std::string& text) {
   try {
     const auto value = nlohmann::json::parse(text);
     StoredFile file;
@@ -36,7 +35,6 @@ Result<std::unique_ptr<FileStore>> FileStore::open(Env& env, const Clock& clock,
                                                    const std::set<std::string>& expected,
                                                    FileLimits limits) {
   std::unique_ptr<FileStore> store(new FileStore(env, clock, std::move(folder), limits));
-  MILLRACE_TRY(env.make_directories(store->folder_ + "/files"));
   MILLRACE_TRY(env.make_directories(store->folder_ + "/parts"));
   MILLRACE_TRY(store->load(expected));
   return store;
@@ -45,28 +43,22 @@ Result<std::unique_ptr<FileStore>> FileStore::open(Env& env, const Clock& clock,
 Status FileStore::load(const std::set<std::string>& expected) {
   MILLRACE_ASSIGN(const auto parts, env_.list(folder_ + "/parts"));
   for (const auto& name : parts) MILLRACE_TRY(env_.drop(folder_ + "/parts/" + name));
-  MILLRACE_ASSIGN(const auto names, env_.list(folder_ + "/files"));
-  const std::set<std::string> known(names.begin(), names.end());
-  for (const std::string& name : names) {
-    const std::string path = folder_ + "/files/" + name;
+  const auto take = [this](const std::string& text) -> Status {
+    MILLRACE_ASSIGN(StoredFile file, read_record(text));
+    count(file);
+    std::string id = file.object.id;
+    files_.emplace(std::move(id), std::move(file));
+    return {};
+  };
+  MILLRACE_ASSIGN(const auto others, records_.load(take));
+  for (const std::string& name : others) {
     if (name.ends_with(data_end)) {
       const std::string id = name.substr(0, name.size() - data_end.size());
-      const bool has_record = known.contains(id + std::string(record_end));
-      if (!has_record && !expected.contains(id)) MILLRACE_TRY(env_.remove(path));
-      continue;
+      // What belongs to a record that cannot be read stays.
+      MILLRACE_ASSIGN(const bool has_record, records_.has(id));
+      if (has_record || expected.contains(id)) continue;
     }
-    if (!name.ends_with(record_end)) {  // a record whose writing was cut short
-      MILLRACE_TRY(env_.remove(path));
-      continue;
-    }
-    auto file = read_record(env_, path);
-    if (!file) {  // the others are served
-      log_error("the record of a file cannot be used: " + path, file.error());
-      continue;
-    }
-    count(*file);
-    std::string id = file->object.id;
-    files_.emplace(std::move(id), *std::move(file));
+    MILLRACE_TRY(env_.remove(records_.path_of(name)));
   }
   return {};
 }
@@ -155,12 +147,12 @@ Status FileStore::save(const StoredFile& file) {
       .key("file");
   openai::write_file(json, file.object);
   json.end_object();
-  return write_file_atomically(env_, record_path(file.object.id), text + "\n");
+  return records_.save(file.object.id, text);
 }
 
 // Without a record there is no file: the data goes back to whom it came from, who may try again.
 void FileStore::give_back(const std::string& id, const std::string& from) {
-  Status done = env_.remove(record_path(id));  // it may be there, and not be durable
+  Status done = records_.remove(id);  // it may be there, and not be durable
   if (done || done.error().code == Code::not_found) done = env_.rename(data_path(id), from);
   if (!done) log_warn("the data of a file without a record stays", done.error());
 }
@@ -212,7 +204,7 @@ Result<std::unique_ptr<File>> FileStore::open_data(const std::string& id) {
 
 // The record goes first. What a crash leaves then is data without a record, which load() removes.
 Status FileStore::erase(const std::string& id) {
-  MILLRACE_TRY(env_.remove(record_path(id)));
+  MILLRACE_TRY(records_.remove(id));
   {
     const std::scoped_lock lock(mutex_);
     const auto found = files_.find(id);

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "http/batches/record_folder.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/limits.hpp"
@@ -84,12 +85,13 @@ class FileStore {
     std::uint64_t coming = 0;  // of uploads under way
   };
   FileStore(Env& env, const Clock& clock, std::string folder, FileLimits limits)
-      : env_(env), clock_(clock), folder_(std::move(folder)), limits_(limits) {}
+      : env_(env),
+        clock_(clock),
+        folder_(std::move(folder)),
+        records_(env, folder_ + "/files", "a file"),
+        limits_(limits) {}
   Status load(const std::set<std::string>& expected);
-  std::string data_path(const std::string& id) const { return folder_ + "/files/" + id + ".data"; }
-  std::string record_path(const std::string& id) const {
-    return folder_ + "/files/" + id + ".json";
-  }
+  std::string data_path(const std::string& id) const { return records_.path_of(id + ".data"); }
   Status save(const StoredFile& file);
   void give_back(const std::string& id, const std::string& from);
   Status erase(const std::string& id);
@@ -101,6 +103,7 @@ class FileStore {
   Env& env_;
   const Clock& clock_;
   const std::string folder_;
+  RecordFolder records_;
   const FileLimits limits_;
   std::atomic<std::uint64_t> promised_ = 0;
   std::mutex mutex_;         // of the list
