@@ -83,10 +83,12 @@ void LineReader::finish_line(std::size_t length, bool newline, InputLine& line) 
   line = {.number = ++number_,
           .text = text,
           .bytes = text.size(),
+          .offset = offset_ - (buffer_.size() - begin_),
           .hash = hash64(text),
           .too_long = text.size() > max_line_bytes_};
   if (line.too_long) {
     line.text = {};
+    line.offset = 0;
     line.hash = hash128(text).low;
   }
   begin_ += length + (newline ? 1 : 0);

@@ -18,6 +18,7 @@ struct InputLine {
   std::uint64_t number = 0;  // from 1, blank lines counted
   std::string_view text;     // without its line end; empty where too_long; valid until next()
   std::uint64_t bytes = 0;   // without its line end
+  std::uint64_t offset = 0;  // of its text in the file; 0 where too_long
   std::uint64_t hash = 0;    // of all its bytes, also where too_long
   bool too_long = false;
 };

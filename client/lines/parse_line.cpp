@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/lines/echoed_line.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/openai/check_json.hpp"
 #include "schemas/openai/notes.hpp"
@@ -40,7 +41,7 @@ Result<Endpoint> endpoint_of_line(const json& line) {
 }
 
 // Returns the job map of an OpenAI line. Notes how far it is in order.
-Result<json> job_of_openai_line(json& line, ParsedLine& parsed) {
+Result<json> job_of_openai_line(json& line, bool echo, ParsedLine& parsed) {
   MILLRACE_ASSIGN(parsed.endpoint, endpoint_of_line(line));
   const auto body = line.find("body");
   if (body == line.end()) {
@@ -51,7 +52,12 @@ Result<json> job_of_openai_line(json& line, ParsedLine& parsed) {
                 "put the request into \"body\"");
   }
   parsed.error_in_body = true;
+  echo = echo && parsed.endpoint == Endpoint::completion;
+  if (echo) {
+    MILLRACE_ASSIGN(parsed.echo, openai::take_echo(*body));
+  }
   MILLRACE_ASSIGN(json job, openai::job_of_body(*parsed.endpoint, std::move(*body)));
+  if (parsed.echo) openai::ask_for_echo(job);
   if (const auto stream = job.find("stream"); stream != job.end()) return no_streaming(*stream);
   for (auto& [name, value] : line.items()) {
     if (name == "body" || name == "url" || name == "method") {
@@ -176,12 +182,16 @@ Status parse_into(const InputLine& line, const LineOptions& options, ParsedLine&
   }
   json job;
   if (is_openai_line(value)) {
-    MILLRACE_ASSIGN(job, job_of_openai_line(value, parsed));
+    MILLRACE_ASSIGN(job, job_of_openai_line(value, options.echo, parsed));
   } else {
     MILLRACE_ASSIGN(job, job_of_plain_line(value));
   }
   openai::drop_nulls(job);
   MILLRACE_TRY(complete_job(job, options, parsed));
+  if (parsed.echo) {
+    MILLRACE_ASSIGN(json* const metadata, openai::metadata_of(job));
+    (*metadata)[openai::echo_key] = place_note(line);
+  }
   json::to_msgpack(job, parsed.body);
   MILLRACE_ASSIGN(DecodedJob decoded, decode_job(parsed.body));
   parsed.id = std::move(decoded.job.id);

@@ -28,7 +28,9 @@ struct LineOptions {
   std::optional<std::int64_t> latest_us{};  // a later deadline, or none, becomes this one
   bool own_queue = false;                   // ignore the line's id, stream and batch (`run`)
   bool strict = false;                      // refuse unknown fields
-  CustomIds* custom_ids = nullptr;          // if given, a repeated custom_id is noted in the job
+  bool echo = false;  // `echo` of completions is taken; the result is to be written with the
+                      // request that echoed_request() finds (echoed_line.hpp)
+  CustomIds* custom_ids = nullptr;  // if given, a repeated custom_id is noted in the job
 };
 
 struct ParsedLine {
@@ -39,6 +41,7 @@ struct ParsedLine {
   std::optional<openai::Endpoint> endpoint;        // whose body the line has; none: a plain job
   Body body;                                       // the job; empty if there is an error
   std::vector<std::string> warnings;               // the result will carry them too
+  bool echo = false;                               // its answer begins with the prompt
   bool other_batch = false, other_stream = false;  // the line names another than the options
   std::optional<Error> error;
   bool error_in_body = false;  // of an OpenAI line: it is the request's, and the line is in order

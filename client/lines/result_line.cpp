@@ -1,5 +1,6 @@
 #include "client/lines/result_line.hpp"
 
+#include <span>
 #include <utility>
 
 #include "schemas/base/json_writer.hpp"
@@ -47,8 +48,10 @@ std::string result_line(const JobResult& result, std::uint64_t line,
   } else if (!endpoint) {
     json.raw(result_json(result));
   } else {
-    json.raw(openai::response_body(*endpoint, result,
-                                   {.token_bytes = options.token_bytes, .details = true}));
+    const openai::ResponseOptions form{.token_bytes = options.token_bytes, .details = true};
+    json.raw(options.request != nullptr
+                 ? openai::response_body(*options.request, std::span(&result, 1), form)
+                 : openai::response_body(*endpoint, result, form));
   }
   json.end_object().key("error");
   if (error) {

@@ -14,11 +14,13 @@
 #include "client/lines/parse_line.hpp"
 #include "schemas/job.hpp"
 #include "schemas/openai/logprobs.hpp"
+#include "schemas/openai/request.hpp"
 
 namespace millrace::client {
 
 struct ResultLineOptions {
-  openai::TokenLookup token_bytes;  // for logprobs in OpenAI's shape
+  openai::TokenLookup token_bytes;           // for logprobs in OpenAI's shape
+  const openai::Request* request = nullptr;  // of a line whose answer begins with its prompt
 };
 
 // Both lines end with a newline. `line` is the input's line number, 0 if there is none.

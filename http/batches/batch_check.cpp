@@ -64,7 +64,7 @@ Result<bool> BatchCheck::step() {
 }
 
 void BatchCheck::check(const client::InputLine& line) {
-  const client::ParsedLine parsed = client::parse_line(line, {.own_queue = true});
+  const client::ParsedLine parsed = client::parse_line(line, {.own_queue = true, .echo = true});
   const auto wrong = [&](std::string code, std::string message, std::string param) {
     errors_.push_back(
         {std::move(code), cut(std::move(message)), cut(std::move(param)), line.number});

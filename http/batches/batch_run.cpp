@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "client/lines/echoed_line.hpp"
 #include "client/lines/line_id.hpp"
 #include "client/lines/result_line.hpp"
 #include "client/link/entry_result.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/openai/notes.hpp"
 
 namespace millrace::http {
 namespace {
@@ -180,6 +182,7 @@ client::ParsedLine BatchRun::parse(const client::InputLine& line) const {
   options.batch = id_;
   options.latest_us = batch_.object.expires_s * us_per_s;
   options.own_queue = true;
+  options.echo = true;
   client::ParsedLine parsed = client::parse_line(line, options);
   parsed.id = options.id;  // the job's, and that of a line that becomes none
   return parsed;
@@ -259,9 +262,27 @@ Status BatchRun::take_entry(const Entry& entry) {
   const bool late = stop_ && stop_->code == Code::expired && result.state == JobState::cancelled;
   if (late && !result.error) result.error = stop_;
   const bool good = result.state == JobState::completed && result.result && !result.error;
+  MILLRACE_ASSIGN(const auto echoed, echoed_request(result));
   return write_line(id->number,
-                    client::result_line(result, id->number, {.token_bytes = parts_.token_bytes}),
+                    client::result_line(result, id->number,
+                                        {.token_bytes = parts_.token_bytes,
+                                         .request = echoed ? &*echoed : nullptr}),
                     !good);
+}
+
+// The request of a line whose answer begins with its prompt. None also where the input is gone, and
+// so the batch fails.
+Result<std::optional<openai::Request>> BatchRun::echoed_request(const JobResult& result) {
+  if (!result.result || !result.metadata.contains(std::string(openai::echo_key))) {
+    return std::nullopt;
+  }
+  if (!echoed_input_) {
+    auto input = parts_.files.open_data(batch_.object.input_file);
+    if (!input && input.error().code == Code::not_found) return std::nullopt;
+    if (!input) return fail(std::move(input).error());
+    echoed_input_ = *std::move(input);
+  }
+  return client::echoed_request(*echoed_input_, result);
 }
 
 // Lines whose jobs had ended before the last fetch was sent, and of which the stream has nothing.

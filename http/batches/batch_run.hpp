@@ -26,6 +26,7 @@
 #include "http/batches/batch_store.hpp"
 #include "http/batches/file_store.hpp"
 #include "schemas/openai/logprobs.hpp"
+#include "schemas/openai/request.hpp"
 
 namespace millrace::http {
 
@@ -75,6 +76,7 @@ class BatchRun final : public client::EventHandler,
   Status on_stream_error(Error error) override;
   client::ParsedLine parse(const client::InputLine& line) const;
   Status take_entry(const Entry& entry);
+  Result<std::optional<openai::Request>> echoed_request(const JobResult& result);
   Status write_lost();
   Status write_line(std::uint64_t number, const std::string& text, bool failed);
   std::string path(const char* what) const { return parts_.batches.work_path(id_, what); }
@@ -89,6 +91,7 @@ class BatchRun final : public client::EventHandler,
   std::optional<BatchCheck> check_;  // while the input is checked
   std::unique_ptr<File> input_;      // while lines are submitted, and so the next ones
   std::optional<client::LineReader> lines_;
+  std::unique_ptr<File> echoed_input_;  // the same, once an answer begins with its prompt
   std::optional<client::OutputFile> output_;
   std::optional<client::Submitter> submitter_;
   std::optional<client::StreamReader> reader_;

@@ -16,4 +16,7 @@ inline constexpr std::string_view model_key = "millrace.model";
 // The line's id, if it is the line's only label and the job got another id.
 inline constexpr std::string_view label_key = "millrace.label";
 
+// Where a line is in its file, if its answer begins with the prompt, which no result has.
+inline constexpr std::string_view echo_key = "millrace.echo";
+
 }  // namespace millrace::openai

@@ -74,18 +74,6 @@ Result<json> take_prompts(Endpoint endpoint, json& body) {
   return std::exchange(*prompt, json::array({nullptr}));
 }
 
-// An answer that begins with its prompt has the prompt's logprobs, too, where any are asked for.
-// Without a text of its own it is a job that scores the prompt.
-void ask_for_echo(json& job, AnswerForm& form) {
-  const auto logprobs = job.find("logprobs");
-  form.echo_logprobs = logprobs != job.end() && *logprobs != false;
-  if (form.echo_logprobs) job["prompt_logprobs"] = true;
-  if (const auto length = job.find("max_tokens"); length != job.end() && *length == 0) {
-    job.erase(length);
-    job["task"] = "score";
-  }
-}
-
 // Names the span of the request, where the metadata have room: a job without its trace is better
 // than none.
 void add_trace(json& metadata, const RequestOptions& options) {
@@ -109,7 +97,7 @@ void add_trace(json& metadata, const RequestOptions& options) {
 // Adds the job of a body with one prompt.
 Status add_job(json body, std::string id, const RequestOptions& options, Request& out) {
   MILLRACE_ASSIGN(json job, job_of_body(out.form.endpoint, std::move(body)));
-  if (out.form.echo) ask_for_echo(job, out.form);
+  if (out.form.echo) out.form.echo_logprobs = ask_for_echo(job);
   if (out.form.stream || options.always_partials) job["partials"] = true;
   if (!id.empty()) job["id"] = id;
   if (!options.stream.empty()) job["stream"] = options.stream;
@@ -149,6 +137,21 @@ Status add_jobs(json body, const json& prompts, const RequestOptions& options, R
 
 }  // namespace
 
+Result<bool> take_echo(json& body) {
+  return take_flag(body, "echo", "echo");
+}
+
+bool ask_for_echo(json& job) {
+  const auto found = job.find("logprobs");
+  const bool logprobs = found != job.end() && *found != false;
+  if (logprobs) job["prompt_logprobs"] = true;
+  if (const auto length = job.find("max_tokens"); length != job.end() && *length == 0) {
+    job.erase(length);
+    job["task"] = "score";
+  }
+  return logprobs;
+}
+
 Result<Request> parse_request(Endpoint endpoint, std::string_view text,
                               const RequestOptions& options) {
   if (text.size() > limits::line_bytes) {
@@ -170,7 +173,7 @@ Result<Request> parse_request(Endpoint endpoint, std::string_view text,
   MILLRACE_TRY(take_stream_options(body, out.form));
   MILLRACE_ASSIGN(out.form.token_ids, take_flag(body, "return_token_ids", "return_token_ids"));
   if (endpoint == Endpoint::completion) {
-    MILLRACE_ASSIGN(out.form.echo, take_flag(body, "echo", "echo"));
+    MILLRACE_ASSIGN(out.form.echo, take_echo(body));
   }
   if (const auto model = body.find("model"); model != body.end() && model->is_string()) {
     out.model = model->get<std::string>();

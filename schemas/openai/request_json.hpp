@@ -25,6 +25,13 @@ Result<json> packed_token_ids(const json& ids, const std::string& name);
 // is not false. The caller gives the job its place in the queue.
 Result<json> job_of_body(Endpoint endpoint, json body);
 
+// Takes `echo` out of the body of a completion. Errors: invalid_value.
+Result<bool> take_echo(json& body);
+// Asks for what an answer that begins with its prompt needs: the logprobs of the prompt, where any
+// are asked for. Without a text of its own it is a job that scores the prompt. Returns whether the
+// answer has logprobs.
+bool ask_for_echo(json& job);
+
 // Returns the job's metadata, which becomes a map if it is absent. Errors: invalid_value where it
 // is no map.
 Result<json*> metadata_of(json& job);

@@ -75,6 +75,27 @@ def test_the_asyncio_client_and_completions(place):
     assert listed == made[::-1]
 
 
+def test_answers_that_begin_with_their_prompts(client):
+    """As over HTTP, whose answers are those of batches."""
+    bodies = [{"model": "stub", "prompt": prompt, **more} for prompt, more in (
+        ("Say one: ", {"echo": True}), ("Say two: ", {"echo": False}),
+        ("Say \u00e9: ", {"echo": True, "n": 2}), ([5, 6], {"echo": True}), ("Say", {}))]
+    bodies.append({**bodies[0], "echo": "yes"})
+    lines = [{"custom_id": f"line-{i}", "method": "POST", "url": "/v1/completions", "body": body}
+             for i, body in enumerate(bodies)]
+    done = ended(client, begin(client, lines, endpoint="/v1/completions"))
+    assert (done.request_counts.completed, done.request_counts.failed) == (5, 1)
+    for line in lines_of(client, done.output_file_id):
+        body = bodies[int(line["custom_id"].removeprefix("line-"))]
+        texts = [x["text"] for x in line["response"]["body"]["choices"]]
+        assert texts == [x.text for x in client.completions.create(**body).choices]
+        if body.get("echo") and isinstance(body["prompt"], str):
+            assert all(x.startswith(body["prompt"]) for x in texts), texts
+    (wrong,) = lines_of(client, done.error_file_id)
+    assert wrong["custom_id"] == "line-5"
+    assert wrong["response"]["body"]["error"]["param"] == "echo"
+
+
 def test_files_that_are_refused(client):
     good = chat_line(1)
     cases = [

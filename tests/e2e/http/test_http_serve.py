@@ -97,6 +97,21 @@ def test_logprobs_of_a_completion(client, model):
     assert logprobs.token_logprobs[0] is None and "".join(logprobs.tokens) == answer.choices[0].text
 
 
+def test_logprobs_of_a_completion_in_a_batch(client, model):
+    body = dict(model=model, prompt="The sky is", max_tokens=4, temperature=0, logprobs=2,
+                echo=True)
+    scored = {**body, "max_tokens": 0}
+    lines = [{"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": one}
+             for i, one in enumerate((body, scored))]
+    done = ended(client, begin(client, lines, endpoint="/v1/completions"))
+    assert done.request_counts.completed == 2
+    for line in lines_of(client, done.output_file_id):
+        (choice,) = line["response"]["body"]["choices"]
+        over_http = client.completions.create(**lines[int(line["custom_id"])]["body"]).choices[0]
+        assert choice["text"] == over_http.text
+        assert choice["logprobs"] == over_http.logprobs.to_dict()
+
+
 def test_a_tool_that_the_model_calls(client, model):
     """Its earlier answers in the chat show it how."""
     def call(city):
