@@ -210,20 +210,6 @@ TEST_F(SqliteLedgerTest, DamagedTablesStopTheLedger) {
   }
 }
 
-TEST_F(SqliteLedgerTest, DamagedMetadataOfABatchStopsTheLedger) {
-  auto ledger = open();
-  carry_out(*ledger, {job("a", "b")});
-  ledger.reset();
-  meddle(path, "UPDATE batches SET metadata = x'00'");
-  ledger = open();
-  const auto replies =
-      ledger->apply(std::vector<Operation>{UpdateBatch{tenant, {"b", true, {}}}}, start_us);
-  ASSERT_FALSE(replies);
-  EXPECT_EQ(replies.error().code, Code::ledger_corrupt);
-  EXPECT_TRUE(replies.error().message.contains("the metadata of batch 'b' is damaged"))
-      << replies.error().text();
-}
-
 TEST_F(SqliteLedgerTest, ThePlansOfHotStatementsUseTheirIndexes) {
   open();
   sqlite3* db = nullptr;

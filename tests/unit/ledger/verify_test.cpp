@@ -177,5 +177,19 @@ TEST(Verify, ASoundLedgerIsSoundAndEachBrokenRuleIsTold) {
   EXPECT_NE(broken.error().message.find("its lease do not match"), std::string::npos);
 }
 
+// What no reader of the tables sees, the ledger does.
+TEST(DamagedLedger, DamagedMetadataOfABatchStopsIt) {
+  const TemporaryFolder folder;
+  const std::string path = folder_with(folder, "UPDATE batches SET metadata = x'00'") + ledger_file;
+  const auto ledger = open(path);
+  ASSERT_TRUE(ledger);
+  const std::vector<Operation> close{UpdateBatch{tenant, {"open", true, {}}}};
+  const auto replies = ledger->apply(close, start_us);
+  ASSERT_FALSE(replies);
+  EXPECT_EQ(replies.error().code, Code::ledger_corrupt);
+  EXPECT_TRUE(replies.error().message.contains("the metadata of batch 'open' is damaged"))
+      << replies.error().text();
+}
+
 }  // namespace
 }  // namespace millrace::broker::test
