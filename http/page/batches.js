@@ -1,6 +1,7 @@
 // The batches and how far they are.
 import { element, find, keep, makeBar, setBar, setText } from './dom.js';
 import { count, percent, plural, rate, roughly } from './format.js';
+import { batchName } from './names.js';
 
 function totals(batch) {
   const { queued, leased, completed, failed, cancelled, expired } = batch.counts;
@@ -19,18 +20,19 @@ function make(batch) {
     element('td', {}, element('span', { class: 'name-cut', title: batch.batch })),
     element('td', { class: 'grows' }, makeBar(`Progress of ${batch.batch}`)),
     element('td', { class: 'figure' }), element('td', { class: 'figure', 'data-name': 'failed' }),
-    element('td', { class: 'figure spare' }), element('td', { class: 'figure spare' }));
+    element('td', { class: 'figure spare' }), element('td', { class: 'figure left' }));
 }
 
 function update(row, batch) {
   const [name, progress, done, failed, speed, left] = row.children;
   const sums = totals(batch);
   const share = (number) => (sums.all === 0 ? 0 : number / sums.all);
-  setText(name.firstElementChild, batch.batch);
+  setText(name.firstElementChild, batchName(batch.batch));
   setBar(progress.firstElementChild, [['completed', share(sums.completed)],
     ['failed', share(sums.failed)], ['other', share(sums.cancelled + sums.expired)],
     ['running', share(sums.leased)]],
-  `${percent(share(sums.ended))} done, ${plural(sums.failed, 'job')} failed`);
+  `${percent(share(sums.ended))} done, ${plural(sums.failed, 'job')} failed${
+    sums.leased > 0 ? `, ${count(sums.leased)} with engines` : ''}`);
   setText(done, `${count(sums.ended)} of ${count(sums.all)}`);
   setText(failed, count(sums.failed));
   setText(speed, batch.jobs_per_second > 0 ? rate(batch.jobs_per_second) : '');

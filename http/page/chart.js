@@ -162,7 +162,7 @@ export class Chart {
     const told = (one) => (one === null || one === undefined ? '–' : this.text(one));
     const ago = this.at ? Math.round((shown.at(-1).time_us - this.at.time_us) / 1e6) : 0;
     setText(this.now, told(value));
-    setText(this.more, [this.series[1] && `${this.series[1].name} ${told(other)}`,
+    setText(this.more, [Number.isFinite(other) && `${this.series[1].name} ${told(other)}`,
       this.at && `${ago} s ago`].filter(Boolean).join(', '));
     const values = shown.map(this.series[0].value).filter((one) => one !== null);
     const range = values.length === 0 ? '' : `, in the last minutes between ${

@@ -34,7 +34,7 @@ export function makeCharts() {
     new Chart(find('chart-jobs'), one('Jobs ended per second', 'jobs')),
     new Chart(find('chart-tokens'), one('Tokens per second', 'tokens_per_second')),
     new Chart(find('chart-times'), {
-      title: 'Time in the engine',
+      title: 'Median time in engine',
       series: [{ value: (sample) => sample.typical_ms },
         { name: '95 % in', value: (sample) => sample.slow_ms }],
       text: duration,

@@ -58,4 +58,5 @@ export function setBar(bar, parts, text) {
     (part, [, share]) => { part.style.width = `${(100 * Math.min(1, share)).toFixed(2)}%`; });
   setAttribute(bar, 'aria-valuenow', Math.round(100 * Math.min(1, parts[0]?.[1] ?? 0)));
   setAttribute(bar, 'aria-valuetext', text);
+  setAttribute(bar, 'title', text);
 }

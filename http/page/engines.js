@@ -3,6 +3,8 @@ import { element, find, keep, makeBar, setAttribute, setBar, setText } from './d
 import { bytes, count, duration, percent, plural, rate } from './format.js';
 
 const silentMs = 3_000;
+const firstCards = 6;
+const order = new Intl.Collator('en', { numeric: true });
 
 function stateOf(engine) {
   if (engine.silent_ms >= silentMs) return ['silent', `silent for ${duration(engine.silent_ms)}`];
@@ -62,12 +64,43 @@ function update(card, engine) {
     });
 }
 
-export function showEngines(view) {
-  const { engines, engines_known: known } = view;
-  setText(find('engines-note'), known === 0
-    ? 'None. Start one with millrace-engine --model M.gguf'
-    : engines.length < known ? `The first ${count(engines.length)} of ${count(known)}` : '');
-  keep(find('engine-list'), engines.map((engine, number) => ({ engine, number })),
-    ({ engine, number }) => `${engine.name} ${number}`, make,
+// Those that need somebody come first, and then each has its place.
+function ordered(engines) {
+  const silent = (engine) => Number(engine.silent_ms >= silentMs);
+  return [...engines].sort((one, other) => silent(other) - silent(one)
+    || order.compare(one.name, other.name));
+}
+
+function noteOf(shown, known) {
+  if (known === 0) return 'None. Start one with millrace-engine --model M.gguf';
+  if (shown < known) return `${count(shown)} of ${count(known)}, silent ones first`;
+  return known > 1 ? plural(known, 'engine') : '';
+}
+
+function draw({ engines, engines_known: known }, all) {
+  const shown = ordered(engines).slice(0, all ? engines.length : firstCards);
+  const more = find('engines-more');
+  more.hidden = engines.length <= firstCards;
+  setText(more, all ? `Show the first ${firstCards}` : `Show all ${count(engines.length)}`);
+  setAttribute(more, 'aria-expanded', all);
+  setText(find('engines-note'), noteOf(shown.length, known));
+  const seen = new Map(); // two engines may have one name
+  const keyed = shown.map((engine) => {
+    seen.set(engine.name, (seen.get(engine.name) ?? 0) + 1);
+    return { engine, key: `${seen.get(engine.name)} ${engine.name}` };
+  });
+  keep(find('engine-list'), keyed, ({ key }) => key, ({ engine }) => make(engine),
     (card, { engine }) => update(card, engine));
+}
+
+export function makeEngines() {
+  let [view, all] = [null, false];
+  find('engines-more').addEventListener('click', () => {
+    all = !all;
+    draw(view, all);
+  });
+  return (now) => {
+    view = now;
+    draw(view, all);
+  };
 }

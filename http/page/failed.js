@@ -1,6 +1,7 @@
 // The failed jobs and why they failed. They are asked for when their number changes.
 import { element, find, keep, setText } from './dom.js';
 import { count, moment, plural } from './format.js';
+import { batchName } from './names.js';
 import { askJson } from './server.js';
 
 const firstRows = 6;
@@ -22,7 +23,7 @@ function update(row, job) {
   setText(name.firstElementChild, job.custom_id || job.job);
   setText(reason.firstElementChild, job.error?.message || job.error?.code || 'unknown');
   setText(reason.lastElementChild, job.error?.hint ?? '');
-  setText(batch.firstElementChild, job.batch);
+  setText(batch.firstElementChild, batchName(job.batch));
   setText(attempts, count(job.attempts));
   setText(when, job.ended_us ? moment(job.ended_us) : '');
 }

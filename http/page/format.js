@@ -24,6 +24,7 @@ export function bytes(number) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let unit = 0;
   for (; number >= 1024 && unit < units.length - 1; unit += 1) number /= 1024;
+  if (Math.round(number) === 1024 && unit < units.length - 1) [number, unit] = [1, unit + 1];
   const text = number < 10 && unit > 0 ? oneDigit.format(number) : whole.format(number);
   return `${text} ${units[unit]}`;
 }

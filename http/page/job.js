@@ -33,7 +33,8 @@ function events(timeline) {
 }
 
 function facts({ job, usage }) {
-  const rows = [['Id', job.job], ['State', job.state], ['Batch', job.batch], ['Model', job.model],
+  const rows = [['Id', job.job], ['State', job.state], ['Batch', job.batch],
+    ['Model', job.model === '*' ? 'any' : job.model],
     ['Stream', job.number ? `${job.stream}, number ${count(job.number)}` : job.stream],
     ['Engine', job.engine], ['Attempts', count(job.attempts)],
     ['Tokens', usage && `${count(usage.prompt_tokens)} in (${
@@ -51,12 +52,17 @@ function outputs({ choices = [] }) {
 }
 
 function show(told) {
+  const { job } = told;
   const parts = [track(told.timeline), events(told.timeline)];
   if (told.waits) parts.push(element('p', { class: 'notice' }, told.waits));
-  if (told.job.error) {
-    const { code, message, hint } = told.job.error;
+  if (job.error) {
+    const { code, message, hint } = job.error;
     parts.push(element('div', { class: 'fault' }, element('b', {}, code), ` ${message}`,
       hint ? element('p', { class: 'note' }, hint) : null));
+  }
+  if (job.state === 'completed' && !told.choices) {
+    parts.push(element('p', { class: 'notice' }, 'Its stream no longer holds the result, so the '
+      + 'answer and its times are not known here. That of a file’s line is in the file’s results.'));
   }
   parts.push(element('h3', {}, 'Facts'), facts(told), ...outputs(told));
   find('job-body').replaceChildren(...parts);
@@ -82,8 +88,10 @@ export function makeJobDialog() {
       if (!told.job.ended_us) timer = setTimeout(() => look(id), pauseMs);
     } catch (error) {
       if (wanted !== id) return;
-      find('job-body').replaceChildren(element('p', { class: 'error-text', role: 'alert' },
-        error.message));
+      find('job-body').replaceChildren(
+        element('p', { class: 'error-text', role: 'alert' }, error.message),
+        element('p', { class: 'note' }, 'A job is found by its id alone, and not by its custom_id. '
+          + 'The dialog of a listed job tells both, and so does millrace jobs ls.'));
     }
   }
 

@@ -2,7 +2,7 @@
 import { showBatches } from './batches.js';
 import { makeCharts } from './charts.js';
 import { find, setAttribute, setText } from './dom.js';
-import { showEngines } from './engines.js';
+import { makeEngines } from './engines.js';
 import { makeFailed } from './failed.js';
 import { follow } from './feed.js';
 import { makeJobDialog } from './job.js';
@@ -23,7 +23,7 @@ makeTheme();
 const tokenPanel = makeTokenPanel();
 const openJob = makeJobDialog();
 const showCharts = makeCharts();
-const parts = [showEngines, showBatches, makeFailed(openJob), makeNewest(openJob), makePrompt(),
+const parts = [makeEngines(), showBatches, makeFailed(openJob), makeNewest(openJob), makePrompt(),
   makeUpload()];
 
 function fail(error) {

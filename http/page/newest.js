@@ -1,6 +1,7 @@
 // The newest results, and the search for a job.
 import { element, find, keep, setAttribute, setText } from './dom.js';
 import { count, duration } from './format.js';
+import { batchName } from './names.js';
 
 function make(openJob) {
   return (one) => element('tr', {},
@@ -15,7 +16,7 @@ function make(openJob) {
 function update(row, one) {
   const [name, state, tokens, waited, ran] = row.children;
   setText(name.firstElementChild, one.custom_id || one.job);
-  setText(name.lastElementChild, one.batch ? ` in ${one.batch}` : '');
+  setText(name.lastElementChild, one.batch ? ` in ${batchName(one.batch)}` : '');
   setAttribute(state.firstElementChild, 'data-state', one.state);
   setText(state.firstElementChild, one.state);
   setText(tokens, one.completion_tokens === undefined ? ''

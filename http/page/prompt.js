@@ -16,7 +16,7 @@ function body() {
 }
 
 // What was used, and how fast it came.
-function noteOf(usage, times) {
+function noteOf(usage, times, reason) {
   const parts = [];
   if (times.first) parts.push(`first token after ${duration(times.first - times.begun)}`);
   if (usage) {
@@ -26,13 +26,14 @@ function noteOf(usage, times) {
       parts.push(`${rate((usage.completion_tokens - 1) / s)} tokens/s`);
     }
   }
+  if (reason === 'length') parts.push('cut off at its most tokens');
   const text = parts.join(' · ');
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 async function send(signal) {
   const times = { begun: performance.now(), first: 0, last: 0 };
-  let usage = null;
+  let [usage, reason] = [null, null];
   const answer = await ask('/v1/chat/completions', {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: body(), signal,
   });
@@ -42,13 +43,14 @@ async function send(signal) {
     const event = JSON.parse(data);
     if (event.error) throw new Error(event.error.message);
     usage = event.usage ?? usage;
+    reason = event.choices?.[0]?.finish_reason ?? reason;
     const text = event.choices?.[0]?.delta?.content;
     if (!text) continue;
     times.last = performance.now();
     times.first ||= times.last;
     find('reply').append(text);
   }
-  return noteOf(usage, times);
+  return noteOf(usage, times, reason);
 }
 
 export function makePrompt() {

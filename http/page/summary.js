@@ -14,10 +14,16 @@ function speedOf(samples) {
   return rates.length === 0 ? null : rates.reduce((sum, one) => sum + one, 0) / rates.length;
 }
 
+// What there is to say where no job is left to do.
+function closedText({ completed, failed, cancelled, expired }) {
+  if (completed + failed + cancelled + expired === 0) return 'No job has come yet.';
+  return failed === 0 ? 'All is done.' : `All is done, ${plural(failed, 'job')} failed.`;
+}
+
 function headline(view, open, speed) {
   if (view.draining) return 'The broker is shutting down.';
-  if (view.paused) return `${plural(open, 'job')} paused.`;
-  if (open === 0) return 'All is done.';
+  if (view.paused) return open === 0 ? 'All jobs are paused.' : `${plural(open, 'job')} paused.`;
+  if (open === 0) return closedText(view.counts);
   if (view.engines.length === 0) {
     return `${plural(open, 'job')} ${open === 1 ? 'waits' : 'wait'} for an engine.`;
   }
@@ -25,13 +31,14 @@ function headline(view, open, speed) {
   return `${plural(open, 'job')} to go, about ${roughly((1_000 * open) / speed)} left.`;
 }
 
-function subline(view, speed) {
+// The speed is that of the last seconds, so it says nothing once no job is left.
+function subline(view, open, speed) {
   const engines = view.engines_known === 0 ? 'No engine is connected'
     : `${plural(view.engines_known, 'engine')} connected`;
   const models = [...new Set(view.engines.map((engine) => engine.model))];
   const named = models.length > 3 ? [...models.slice(0, 2), `${models.length - 2} more`] : models;
   const what = models.length === 0 ? '' : `, serving ${list.format(named)}`;
-  const speedText = speed ? `. ${rate(speed)} jobs end each second.` : '.';
+  const speedText = speed && open > 0 ? `. ${rate(speed)} jobs end each second.` : '.';
   return engines + what + speedText;
 }
 
@@ -53,8 +60,9 @@ function detail(view, state) {
 export function showSummary(view, samples) {
   const { counts } = view;
   const speed = speedOf(samples);
-  setText(find('headline'), headline(view, counts.queued + counts.leased, speed));
-  setText(find('subline'), subline(view, speed));
+  const open = counts.queued + counts.leased;
+  setText(find('headline'), headline(view, open, speed));
+  setText(find('subline'), subline(view, open, speed));
   setText(find('notice'), notice(view));
   find('notice').hidden = notice(view) === '';
   setText(find('version'), view.version);

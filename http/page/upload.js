@@ -1,10 +1,12 @@
 // Runs a file of requests as a batch: drop it, see how far it is, take its results.
 import { element, find, keep, makeBar, setAttribute, setBar, setText } from './dom.js';
 import { count, plural } from './format.js';
+import { learnNames } from './names.js';
 import { ask, askJson, problemOf } from './server.js';
 
 const over = new Set(['completed', 'failed', 'expired', 'cancelled']);
 const listed = 5;
+const named = 100; // whose files are known by name in the other sections
 const restViews = 5; // of which one looks, while no batch is known that has not ended
 const headBytes = 256 * 1024; // in which the first line ends
 
@@ -44,8 +46,11 @@ async function download(id, name) {
 }
 
 function stateText({ status, request_counts: counts, errors }) {
-  const fault = errors?.data?.[0];
-  if (fault) return `${fault.line ? `line ${fault.line}: ` : ''}${fault.message}`;
+  const [fault, ...others] = errors?.data ?? [];
+  if (fault) {
+    return `${fault.line ? `line ${fault.line}: ` : ''}${fault.message}${
+      others.length > 0 ? `, and ${plural(others.length, 'more error')}` : ''}`;
+  }
   if (status === 'validating') return 'is being read';
   const done = `${count(counts.completed + counts.failed)} of ${plural(counts.total, 'line')}`;
   const failed = counts.failed > 0 ? `, ${count(counts.failed)} failed` : '';
@@ -68,7 +73,7 @@ export function makeUpload() {
       tell(`${file.name} is being sent…`);
       try {
         await submit(file);
-        tell(`${file.name} was taken.`);
+        tell(`${file.name} was sent.`);
       } catch (error) {
         tell(`${file.name}: ${error.message}`, true);
       }
@@ -112,10 +117,12 @@ export function makeUpload() {
   async function look() {
     kept ??= (await askJson('/version')).files === true;
     find('upload').hidden = !kept;
+    find('nav-upload').hidden = !kept;
     if (!kept) return;
-    const { data } = await askJson(`/v1/batches?limit=${listed}`);
+    const { data } = await askJson(`/v1/batches?limit=${named}`);
+    learnNames(data);
     open = data.some(({ status }) => !over.has(status));
-    keep(find('runs'), data, ({ id }) => id, make, update);
+    keep(find('runs'), data.slice(0, listed), ({ id }) => id, make, update);
   }
 
   input.addEventListener('change', () => run([...input.files]).then(() => { input.value = ''; }));

@@ -16,7 +16,7 @@ def figure(page, name):
 def test_figures_batches_engines_and_charts(place, visit):
     page = visit(place)
     expect(page.locator("#connection")).to_have_text("Live")
-    expect(page.locator("#headline")).to_have_text("All is done.")
+    expect(page.locator("#headline")).to_have_text("No job has come yet.")
     expect(page.locator("#engines-note")).to_contain_text("millrace-engine")
     place.start_failing_engine("prompt 3")
     counts = place.run_jobs(jobs(1_200, "many", "a batch"))["counts"]
@@ -28,6 +28,8 @@ def test_figures_batches_engines_and_charts(place, visit):
     expect(row.locator("td").nth(0)).to_have_text("a batch")
     expect(row.locator("td").nth(2)).to_have_text("1,200 of 1,200")
     expect(row.locator("td").nth(3)).to_have_text("111")
+    expect(page.locator("#headline")).to_have_text("All is done, 111 jobs failed.")
+    expect(page.locator("#subline")).to_have_text("1 engine connected, serving stub.")
     bar = row.get_by_role("progressbar")
     expect(bar).to_have_attribute("aria-valuetext", "100 % done, 111 jobs failed")
     engine = page.locator(".engine")
@@ -60,11 +62,27 @@ def test_failed_jobs_with_reasons_and_a_timeline(place, visit):
     page.get_by_label("Job id").fill("poor-002")
     page.keyboard.press("Enter")
     expect(dialog.locator(".output")).to_contain_text("answer to prompt 2 of poor")
+    expect(dialog.locator(".facts")).to_contain_text("Modelany")
     expect(dialog.locator(".timeline li").last).to_contain_text("Completed")
     dialog.get_by_role("button", name="Close").click()
     page.get_by_label("Job id").fill("nosuch")
     page.keyboard.press("Enter")
     expect(dialog.get_by_role("alert")).to_contain_text("nosuch")
+    expect(dialog.locator(".note")).to_contain_text("by its id alone, and not by its custom_id")
+
+
+def test_of_many_engines_the_first_have_cards_until_all_are_wanted(place, visit):
+    for number in range(10, 0, -1):
+        place.start_engine("--name", f"gpu-{number}")
+    page = visit(place)
+    cards = page.locator(".engine h3")
+    expect(page.locator("#engines-note")).to_have_text("6 of 10, silent ones first")
+    expect(cards).to_have_text([f"gpu-{number}" for number in range(1, 7)])
+    page.get_by_role("button", name="Show all 10").press("Enter")
+    expect(cards).to_have_text([f"gpu-{number}" for number in range(1, 11)])
+    expect(page.locator("#engines-note")).to_have_text("10 engines")
+    page.get_by_role("button", name="Show the first 6").click()
+    expect(cards).to_have_count(6)
 
 
 def test_a_prompt_is_answered_piece_by_piece(place, visit):
@@ -79,6 +97,7 @@ def test_a_prompt_is_answered_piece_by_piece(place, visit):
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     expect(page.locator("#reply")).to_have_text("one two three four five six")
     expect(page.locator("#reply-note")).to_contain_text("1 token in, 6 out")
+    expect(page.locator("#reply-note")).not_to_contain_text("cut off")
     assert len(page.evaluate("[...window.seen]")) > 2
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 

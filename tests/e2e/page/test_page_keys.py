@@ -27,6 +27,10 @@ def submit(place, name, number):
         client.submit_many(jobs(number, name, name))
 
 
+def colour(page, place):
+    return page.locator(place).first.evaluate("one => getComputedStyle(one).color")
+
+
 def test_a_token_shows_its_tenant(keyed, visit):
     tokens = keyed.tokens
     submit(keyed, "acme", 5)
@@ -41,6 +45,7 @@ def test_a_token_shows_its_tenant(keyed, visit):
         page.get_by_label("Token", exact=True).fill(wrong)
         page.keyboard.press("Enter")
         expect(page.get_by_role("alert")).to_contain_text(why)
+        assert colour(page, "#token-error") != colour(page, "#token-panel p")
     page.get_by_label("Token", exact=True).fill(tokens["acme"])
     page.keyboard.press("Enter")
     expect(panel).to_be_hidden()

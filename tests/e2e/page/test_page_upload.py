@@ -37,6 +37,13 @@ def test_a_dropped_file_runs_and_a_bad_one_says_where(place, visit):
     assert {x["custom_id"] for x in results} == {f"line {i}" for i in range(30)}
     assert results[0]["response"]["body"]["choices"][0]["message"]["content"] == "an answer"
     expect(page.locator("#batch-rows")).to_contain_text("30 of 30")
+    expect(page.locator("#batch-rows td").first).to_have_text("good.jsonl")
+    expect(page.get_by_role("navigation").get_by_role("link", name="File")).to_be_visible()
+    page.get_by_label("Job id").fill(place.get("/live/jobs?state=completed")[1]["jobs"][0]["job"])
+    page.keyboard.press("Enter")
+    expect(page.locator("#job-body .notice")).to_contain_text("in the file’s results")
+    expect(page.locator("#job-body .facts")).to_contain_text("Modelstub")
+    page.keyboard.press("Escape")
 
     page.get_by_label("Drop a file").set_input_files(
         {"name": "bad.jsonl", "mimeType": "application/jsonl",
@@ -44,6 +51,19 @@ def test_a_dropped_file_runs_and_a_bad_one_says_where(place, visit):
     expect(page.locator("#runs li", has_text="bad.jsonl")).to_contain_text("line 2: not valid JSON")
     page.reload()
     expect(page.locator("#runs li")).to_have_count(2)
+
+
+def test_on_a_phone_a_long_error_leaves_room_for_the_name(place, visit):
+    place.start_engine("--text", "an answer")
+    page = visit(place, viewport={"width": 375, "height": 740})
+    drop(page, "without-any-address.jsonl", '{"custom_id": "a", "prompt": "x"}\n' * 3)
+    item = page.locator("#runs li", has_text="without-any-address.jsonl")
+    expect(item).to_contain_text("line 1: the line has no url, method and body")
+    expect(item).to_contain_text("millrace submit takes lines that are jobs alone")
+    expect(item).to_contain_text("and 2 more errors")
+    name = item.locator("b").evaluate("one => one.getClientRects().length")
+    assert name == 1, f"the name has {name} lines"
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
 def begin_batch(place, name):
