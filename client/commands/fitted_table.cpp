@@ -11,8 +11,7 @@ bool begins_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
 }
 
-std::string padded(const std::string& cell, std::size_t columns, bool right) {
-  const std::string shown = cut(cell, columns);
+std::string padded(const std::string& shown, std::size_t columns, bool right) {
   const std::string space(columns - text_columns(shown), ' ');
   return right ? space + shown : shown + space;
 }
@@ -39,6 +38,19 @@ std::string cut(const std::string& line, std::size_t columns) {
     }
   }
   return columns == 0 ? "" : line.substr(0, end) + "~";
+}
+
+std::string cut_within(const std::string& name, std::size_t columns) {
+  const std::size_t all = text_columns(name);
+  if (all <= columns || columns < 3) {
+    return cut(name, columns);
+  }
+  const std::size_t tail = (columns - 1) / 3;
+  std::size_t begin = name.size();
+  for (std::size_t seen = 0; seen < tail;) {
+    seen += begins_character(name[--begin]) ? 1 : 0;
+  }
+  return cut(name, columns - tail) + name.substr(begin);
 }
 
 std::string joined(const std::vector<std::string>& parts, std::size_t columns) {
@@ -83,7 +95,9 @@ std::string FittedTable::line(const std::vector<std::string>& cells) const {
   std::string out;
   for (std::size_t at = 0; at < shown_.size(); ++at) {
     const FittedColumn& column = columns_[shown_[at]];
-    out += (at == 0 ? "" : "  ") + padded(cells[shown_[at]], widths_[at], column.right);
+    const std::string& cell = cells[shown_[at]];
+    const std::string shown = column.grows ? cut_within(cell, widths_[at]) : cut(cell, widths_[at]);
+    out += (at == 0 ? "" : "  ") + padded(shown, widths_[at], column.right);
   }
   out.erase(out.find_last_not_of(' ') + 1);
   return out;

@@ -11,6 +11,8 @@ namespace millrace::client {
 std::size_t text_columns(const std::string& line);
 // At most so many columns; "~" ends what was cut off.
 std::string cut(const std::string& line, std::size_t columns);
+// The same with "~" before the last third: names of a fleet often differ at their ends.
+std::string cut_within(const std::string& name, std::size_t columns);
 // The parts that fit, in order, two spaces apart.
 std::string joined(const std::vector<std::string>& parts, std::size_t columns);
 

@@ -95,7 +95,11 @@ std::string engine_state(const EngineInfo& engine) {
 
 Section engines_of(const TopView& view, std::size_t columns) {
   if (view.status.engines.empty()) {
-    return {view.asked ? "no engine" : "waiting for the broker", {}, "engines", ""};
+    return {view.asked ? "no engine: millrace-engine --model FILE starts one"
+                       : "waiting for the broker",
+            {},
+            "engines",
+            ""};
   }
   const FittedTable table({{"ENGINE", 10, 12, false, true},
                            {"MODEL", 10, 5, false, true},

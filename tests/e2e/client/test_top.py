@@ -249,6 +249,29 @@ def test_engines_show_how_full_they_are(crowd, columns):
         screen.end()
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_long_names_are_told_apart_by_their_ends(broker, columns):
+    for number in (1, 2):
+        broker.processes.append(subprocess.Popen(
+            [program("stub_engine"), "--broker", broker.engines, "--name",
+             f"gpu-worker.rack-seven.example.org:411{number}"], stderr=subprocess.DEVNULL))
+    screen = Terminal(broker.command("top"), columns)
+    try:
+        screen.wait_for(lambda x: all(re.search(rf"^gpu-wo\S*~\S*11{number} ", text(x), re.M)
+                                      for number in (1, 2)), "both engines")
+    finally:
+        screen.end()
+
+
+def test_top_without_an_engine_says_how_to_start_one(broker):
+    screen = Terminal(broker.command("top"), 60)
+    try:
+        screen.wait_for(lambda x: "no engine: millrace-engine --model FILE starts one" in text(x),
+                        "how to start an engine")
+    finally:
+        screen.end()
+
+
 def test_tab_shows_a_part_alone_and_arrows_scroll_in_it(crowd):
     screen = Terminal(crowd.command("top"), 90, rows=10)
     try:
