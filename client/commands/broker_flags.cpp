@@ -106,6 +106,18 @@ void add_broker_flags(CLI::App& app, BrokerFlags& flags) {
       ->capture_default_str();
 }
 
+std::string repeated(const BrokerFlags& flags) {
+  std::string out;
+  for (const auto& [name, value] :
+       {std::pair(" --broker ", &flags.endpoint), std::pair(" --context ", &flags.context),
+        std::pair(" --key ", &flags.key)}) {
+    if (!value->empty()) {
+      out += name + *value;
+    }
+  }
+  return out;
+}
+
 std::string endpoint_of(const BrokerFlags& flags) {
   const auto found = address_of(flags);
   return found ? found->broker : flags.endpoint;

@@ -105,6 +105,8 @@ struct BrokerFlags {
 void add_broker_flags(CLI::App& app, BrokerFlags& flags);
 // The endpoint that the flags, the environment or the context in use name, for messages.
 std::string endpoint_of(const BrokerFlags& flags);
+// The flags as another command of the same broker has to be given them; " --broker ADDR" or "".
+std::string repeated(const BrokerFlags& flags);
 // Opens a session that reports on standard error when the broker is away and back. `before_report`
 // makes room for that on the terminal; it may be empty.
 Result<std::unique_ptr<Session>> open_session(const BrokerFlags& flags, const Clock& clock,

@@ -316,6 +316,7 @@ void SubmitRun::summary() const {
   print_submit_summary(tally_, {.batch = input_->batch(),
                                 .stream = flags_.stream,
                                 .errors = flags_.errors,
+                                .broker = repeated(flags_.broker),
                                 .waited = flags_.wait,
                                 .shown = errors_shown,
                                 .json = json_});
@@ -334,7 +335,8 @@ int run(Flags flags, bool json) {
     print_error_and_resume(done.error(),
                            stopped ? "The broker keeps what was submitted. The same command goes "
                                      "on; millrace results " +
-                                         flags.stream + " --follow prints the results."
+                                         flags.stream + " --follow" + repeated(flags.broker) +
+                                         " prints the results."
                                    : "",
                            json);
     return exit_code(done.error());

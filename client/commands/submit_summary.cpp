@@ -70,8 +70,9 @@ void print_submit_summary(const SubmitTally& tally, const SubmitSummary& summary
     print_ends(tally, summary);
   } else if (tally.submitted > 0) {
     const std::string batch = tally.other_batch ? "" : " --batch " + summary.batch;
-    std::fprintf(stderr, "Read the results with: millrace results %s%s --follow\n",
-                 printable_name(summary.stream).c_str(), printable_name(batch).c_str());
+    std::fprintf(stderr, "Read the results with: millrace results %s%s --follow%s\n",
+                 printable_name(summary.stream).c_str(), printable_name(batch).c_str(),
+                 printable_name(summary.broker).c_str());
   }
   if (tally.other_batch || (tally.other_stream && !summary.waited)) {
     std::fprintf(stderr, "Lines that name a batch or a stream of their own are in that one\n");

@@ -19,6 +19,7 @@ struct SubmitTally {
 
 struct SubmitSummary {
   std::string batch, stream, errors;  // errors: the file of failed lines, or empty
+  std::string broker;                 // the flags that name it, for another command
   bool waited = false;
   std::uint64_t shown = 0;  // refused lines whose errors were printed
   bool json = false;

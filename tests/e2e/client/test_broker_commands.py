@@ -100,7 +100,7 @@ def test_lines_with_a_batch_of_their_own_are_reported(broker):
     path.write_text('{"prompt": "p"}\n{"prompt": "q", "batch": "other"}\n')
     told = broker.millrace("submit", str(path), expect=0).stderr
     assert "a batch or a stream of their own" in told
-    assert "millrace results results --follow" in told
+    assert f"millrace results results --follow --broker {broker.clients}" in told
     assert "stream of their own" not in broker.millrace("submit", str(path), "--batch", "other",
                                                        expect=0).stderr
 
