@@ -139,7 +139,7 @@ Status EmbeddedBackend::begin_engines(const BackendOptions& options, Env& env, c
   fleet.arguments.insert(fleet.arguments.end(), {"--broker", server_->engines()});
   fleet.device = options.device;
   fleet.devices = options.devices;
-  fleet.name = "run";
+  fleet.name = options.service ? "serve" : "run";
   if (options.service) fleet.patience = supervise::Patience::service;
   fleet.log_path = options.folder_stays ? log_path : "";
   supervise::FleetHooks hooks;
