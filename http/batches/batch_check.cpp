@@ -74,7 +74,10 @@ void BatchCheck::check(const client::InputLine& line) {
     return wrong(code_of(error.code), error.message, param_of(error.message));
   }
   if (!parsed.endpoint) {
-    return wrong("missing_required_parameter", "the line has no url, method and body", "url");
+    return wrong("missing_required_parameter",
+                 "the line has no url, method and body, as a request of the Batch API has; "
+                 "millrace submit takes lines that are jobs alone",
+                 "url");
   }
   if (*parsed.endpoint != endpoint_) {
     return wrong("invalid_url",

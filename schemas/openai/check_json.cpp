@@ -64,7 +64,7 @@ class Checker final : public nlohmann::json_sax<json> {
     const std::size_t column = position == 0 ? 1 : position;
     if (column > text_.size() && token.find('"') == std::string::npos) {
       error_ = Error{Code::invalid_json, "the JSON value ends before it is complete",
-                     "write one whole JSON object on each line"};
+                     "write one whole JSON object on each line, or as the body of a request"};
       return false;
     }
     const std::string near(text_.substr(column - 1 < 12 ? 0 : column - 13, 24));
@@ -85,7 +85,7 @@ class Checker final : public nlohmann::json_sax<json> {
     if (reason.find("surrogate") != reason.npos) {
       return "write \\ud800 to \\udfff in pairs only: a high one, then a low one";
     }
-    return "write one JSON object on each line";
+    return "write one JSON object on each line, or as the body of a request";
   }
   bool enter() {
     if (++depth_ <= limits::message_depth) {
