@@ -62,7 +62,7 @@ function show(told) {
   }
   if (job.state === 'completed' && !told.choices) {
     parts.push(element('p', { class: 'notice' }, 'Its stream no longer holds the result, so the '
-      + 'answer and its times are not known here. That of a file’s line is in the file’s results.'));
+      + 'answer and its times are not known here. A dropped file’s are in the file’s results.'));
   }
   parts.push(element('h3', {}, 'Facts'), facts(told), ...outputs(told));
   find('job-body').replaceChildren(...parts);
