@@ -120,7 +120,8 @@ void TopWatch::take_status(StatusAnswer& status) {
   }
   before_ = {now, all};
   view_.status = std::move(status);
-  std::ranges::sort(view_.status.engines, {}, &EngineInfo::name);
+  // The broker tells them in the order in which they joined.
+  std::ranges::stable_sort(view_.status.engines, {}, &EngineInfo::name);
   view_.asked = true;
 }
 

@@ -232,6 +232,19 @@ void add_section(const Section& section, std::size_t room, std::size_t gap, std:
   }
 }
 
+// A heading alone tells nothing: where not all have room for a line, the queues give way, and then
+// the engines. Tab still shows them.
+void leave_out_headings(std::size_t room, std::vector<Section>& sections) {
+  constexpr std::size_t least = 2;  // the heading and a line
+  for (const TopSection one : {TopSection::queues, TopSection::engines}) {
+    const auto many = static_cast<std::size_t>(
+        std::ranges::count_if(sections, [](const Section& section) { return !section.empty(); }));
+    if (many > 1 && room < least * many) {
+      sections[static_cast<std::size_t>(one) - 1] = {};
+    }
+  }
+}
+
 // Divides the lines between sections: each gets what it needs, or an equal share of what is left.
 std::vector<std::size_t> shares_of(const std::vector<Section>& sections, std::size_t room,
                                    std::size_t gap) {
@@ -281,10 +294,11 @@ std::optional<std::uint64_t> oldest_ms(const StatusAnswer& status) {
 std::vector<TopLine> top_frame(const TopView& view, std::size_t columns, std::size_t rows) {
   std::vector<TopLine> lines = {{head_line(view), true}};
   add_totals(view, columns, lines);
-  const std::vector<Section> sections = {engines_of(view, columns), queues_of(view, columns),
-                                         batches_of(view, columns)};
+  std::vector<Section> sections = {engines_of(view, columns), queues_of(view, columns),
+                                   batches_of(view, columns)};
   const std::size_t room = rows - std::min(rows, lines.size() + 1);  // above the keys
   if (view.section == TopSection::all) {
+    leave_out_headings(room, sections);
     // In a low terminal a line of each section counts more than the blank lines between them.
     const auto drawn = std::ranges::count_if(sections, [](const Section& x) { return !x.empty(); });
     const std::size_t gap = room < 3 * static_cast<std::size_t>(drawn) ? 0 : 1;
