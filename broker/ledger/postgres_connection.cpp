@@ -86,26 +86,33 @@ void PostgresConnection::close() {
 }
 
 // The URL's own parameters come later and count before these.
-Status PostgresConnection::connect() {
-  close();
-  status_ = {};
+Result<pg_conn*> connect_to_postgres(const std::string& url, const std::string& place) {
   constexpr auto names = std::to_array<const char*>(
       {"connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count",
        "tcp_user_timeout", "fallback_application_name", "dbname", nullptr});
   const auto values = std::to_array<const char*>(
-      {"10", "10", "5", "3", "30000", "millrace-broker", url_.c_str(), nullptr});
+      {"10", "10", "5", "3", "30000", "millrace-broker", url.c_str(), nullptr});
   pg_conn* const made = PQconnectdbParams(names.data(), values.data(), 1);
-  if (made == nullptr) return fail(Code::out_of_memory, place_ + ": no memory for a connection");
-  if (PQstatus(made) != CONNECTION_OK || PQsetnonblocking(made, 1) != 0 ||
-      PQenterPipelineMode(made) != 1) {
-    Error error = connect_error(place_, PQerrorMessage(made));
+  if (made == nullptr) return fail(Code::out_of_memory, place + ": no memory for a connection");
+  if (PQstatus(made) != CONNECTION_OK) {
+    Error error = connect_error(place, PQerrorMessage(made));
     PQfinish(made);
     return fail(std::move(error));
   }
   PQsetNoticeProcessor(
       made, [](void*, const char*) {}, nullptr);
+  return made;
+}
+
+Status PostgresConnection::connect() {
+  close();
+  status_ = {};
+  MILLRACE_ASSIGN(pg_conn* const made, connect_to_postgres(url_, place_));
   connection_ = made;
-  return {};
+  if (PQsetnonblocking(made, 1) == 0 && PQenterPipelineMode(made) == 1) return {};
+  Error error = connect_error(place_, PQerrorMessage(made));
+  close();
+  return fail(std::move(error));
 }
 
 void PostgresConnection::note_failure(Error error) {
@@ -117,12 +124,12 @@ void PostgresConnection::lose(const std::string& what) {
   close();
 }
 
-std::string PostgresConnection::with_schema(std::string_view sql) const {
+std::string with_schema(std::string_view sql, std::string_view schema) {
   std::string out;
   out.reserve(sql.size() + 64);
   for (std::size_t i = 0; i < sql.size(); ++i) {
     if (sql.substr(i, 2) == "@.") {
-      out.append(schema_).push_back('.');
+      out.append(schema).push_back('.');
       ++i;
     } else {
       out.push_back(sql[i]);
@@ -134,7 +141,7 @@ std::string PostgresConnection::with_schema(std::string_view sql) const {
 void PostgresConnection::send_with(std::string_view sql, const PostgresParameters& parameters) {
   if (!status_) return;
   if (connection_ == nullptr) return lose("it is closed");
-  const std::string text = with_schema(sql);
+  const std::string text = with_schema(sql, schema_);
   const auto values = parameters.values();
   const auto lengths = parameters.lengths();
   const std::vector<int> formats(values.size(), binary);

@@ -91,7 +91,6 @@ class PostgresConnection {
   std::uint64_t statements() const { return statements_; }
 
  private:
-  std::string with_schema(std::string_view sql) const;
   void note_result(const pg_result* result);
   void lose(const std::string& what);
   bool flush();
@@ -106,6 +105,12 @@ class PostgresConnection {
 
 // What the URL names, without the password. Error: usage.
 Result<std::string> postgres_place(const std::string& url);
+
+// A connection with the settings of the ledger's own, for its owner to end. Errors: as `connect`.
+Result<pg_conn*> connect_to_postgres(const std::string& url, const std::string& place);
+
+// The statement with the schema, an identifier in quotes, for "@.".
+std::string with_schema(std::string_view sql, std::string_view schema);
 
 // An SQL identifier in quotes.
 std::string quoted_identifier(std::string_view name);

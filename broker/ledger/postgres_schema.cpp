@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "broker/ledger/ledger_copy.hpp"
 #include "schemas/base/log.hpp"
 #include "schemas/base/random_id.hpp"
 
@@ -119,6 +120,7 @@ int version_of(PostgresConnection& connection) {
 }
 
 Status check_version(int version, const std::string& place) {
+  if (version < 0) return fail(incomplete_copy(place));
   if (version <= postgres_version) return {};
   return fail(Code::ledger_newer,
               place + ": the ledger's tables have version " + std::to_string(version) +

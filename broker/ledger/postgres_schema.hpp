@@ -6,7 +6,10 @@
 // that are missing: in one transaction that holds the lock of the table `meta`, so that brokers
 // which start together wait for each other and half of a migration cannot exist.
 //
-// Errors: ledger_newer, ledger_settings, and those of the connection. Thread safety: none.
+// A negative version is that of tables which a copy has not filled completely (postgres_copy.hpp).
+//
+// Errors: ledger_newer, ledger_corrupt (such tables), ledger_settings, and those of the connection.
+// Thread safety: none.
 #include <cstdint>
 #include <string>
 

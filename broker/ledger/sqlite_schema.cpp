@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "broker/ledger/ledger_copy.hpp"
 #include "broker/ledger/sqlite_version_1.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/log.hpp"
@@ -260,6 +261,7 @@ Result<int> ledger_version_of(Database& database) {
   MILLRACE_ASSIGN(const std::string text, database.pragma("user_version"));
   MILLRACE_TRY(check_owner(database, text));
   const int found = static_cast<int>(std::strtol(text.c_str(), nullptr, 10));
+  if (found < 0) return fail(incomplete_copy("ledger " + database.path()));
   if (found <= ledger_version) return found;
   return fail(Code::ledger_newer,
               "ledger " + database.path() + " has version " + text +

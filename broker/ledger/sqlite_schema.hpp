@@ -23,7 +23,8 @@ struct DurabilitySettings {
 
 // Returns the version of the ledger, 0 for a new file. Call this first after opening: it
 // changes nothing. Errors: ledger_in_use, ledger_newer, ledger_corrupt
-// (the file of another program, or not an SQLite file), io_error.
+// (the file of another program, or not an SQLite file, or a negative version, that of tables which
+// a copy has not filled completely: sqlite_copy.hpp), io_error.
 Result<int> ledger_version_of(Database& database);
 
 // Applies the settings, reads them back, and refuses the ledger (ledger_settings) where one was not

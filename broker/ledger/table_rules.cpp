@@ -1,18 +1,16 @@
 #include "broker/ledger/table_rules.hpp"
 
+#include <span>
+
 #include "broker/ledger/sqlite_schema.hpp"
 
 namespace millrace::broker {
 namespace {
 
-struct Rule {
-  const char* what;
-  const char* sql;  // returns rows that name the places where the rule is broken
-};
-
 // Each rule reads its tables once, and others by their keys alone, so that its time follows the
-// number of rows. What one table repeats of another is compared in both directions: rows that are
-// missing are as wrong as rows that are too many.
+// number of rows. They are written so that both SQLite and PostgreSQL understand them. What one
+// table repeats of another is compared in both directions: rows that are missing are as wrong as
+// rows that are too many.
 
 #define JOB(row) "'job ' || " row ".job || ' of tenant ' || " row ".tenant"
 #define STREAM(row) "'stream ' || " row ".stream || ' of tenant ' || " row ".tenant"
@@ -20,7 +18,7 @@ struct Rule {
 #define BATCH_OR_TENANT(row) \
   "CASE " row ".batch WHEN '' THEN 'tenant ' || " row ".tenant ELSE " BATCH(row) " END"
 
-constexpr Rule rules_of_jobs[] = {
+constexpr TableRule rules_of_jobs[] = {
     {"a job's state and what is kept of its end, its start or its suspicion do not match",
      "SELECT " JOB("j") " FROM jobs j WHERE state NOT BETWEEN 0 AND 5 OR "
                         "(state >= 2) <> (ended_us IS NOT NULL) OR (state >= 2) <> (number > 0) OR "
@@ -33,8 +31,9 @@ constexpr Rule rules_of_jobs[] = {
     // Each job that needs a body has its own, so numbers tell whether there are others.
     {"there are bodies that no job needs",
      "SELECT 'tenant ' || b.tenant FROM (SELECT tenant, count(*) AS bodies FROM job_bodies GROUP "
-     "BY tenant) b LEFT JOIN (SELECT tenant, sum(state IN (0, 1, 3)) AS jobs FROM jobs GROUP BY "
-     "tenant) j ON j.tenant = b.tenant WHERE b.bodies <> ifnull(j.jobs, 0)"},
+     "BY tenant) b LEFT JOIN (SELECT tenant, count(*) FILTER (WHERE state IN (0, 1, 3)) AS jobs "
+     "FROM jobs GROUP BY "
+     "tenant) j ON j.tenant = b.tenant WHERE b.bodies <> coalesce(j.jobs, 0)"},
     {"a job whose time has come is not in the queue",
      "SELECT " JOB(
          "j") " FROM jobs j WHERE j.state = 0 AND j.start_us IS NULL AND NOT EXISTS ("
@@ -42,23 +41,26 @@ constexpr Rule rules_of_jobs[] = {
               "q.model = j.model AND q.kv = j.kv AND q.priority = j.priority AND "
               "q.sequence = j.sequence AND q.job = j.job)"},
     {"a place in the queue is not that of a queued job",
-     "SELECT " JOB(
-         "q") " FROM queue q LEFT JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job "
-              "WHERE j.state IS NOT 0 OR j.start_us IS NOT NULL OR q.suspect <> j.among OR "
-              "q.model <> j.model OR q.kv <> j.kv OR q.priority <> j.priority OR "
-              "q.sequence <> j.sequence OR q.deadline_us IS NOT j.deadline_us OR q.prefix <> "
-              "j.prefix"},
+     "SELECT " JOB("q") " FROM queue q LEFT JOIN jobs j ON j.tenant = q.tenant AND j.job = q.job "
+                        "WHERE j.state IS DISTINCT FROM 0 OR j.start_us IS NOT NULL OR q.suspect "
+                        "<> j.among OR "
+                        "q.model <> j.model OR q.kv <> j.kv OR q.priority <> j.priority OR "
+                        "q.sequence <> j.sequence OR q.deadline_us IS DISTINCT FROM j.deadline_us "
+                        "OR q.prefix <> "
+                        "j.prefix"},
     {"a leased job and its lease do not match",
      "SELECT " JOB("j") " FROM jobs j LEFT JOIN leases l ON l.lease = j.lease WHERE "
                         "(j.state = 1) <> (j.lease IS NOT NULL) OR "
-                        "(j.state = 1 AND (l.job IS NOT j.job OR l.tenant IS NOT j.tenant))"},
-    {"a lease is not that of a leased job", "SELECT 'lease ' || l.lease || ' of ' || " JOB(
-                                                "l") " FROM leases l LEFT JOIN jobs j ON "
-                                                     "j.tenant = l.tenant AND j.job = l.job WHERE "
-                                                     "j.state IS NOT 1 OR j.lease IS NOT l.lease"},
+                        "(j.state = 1 AND (l.job IS DISTINCT FROM j.job OR l.tenant IS DISTINCT "
+                        "FROM j.tenant))"},
+    {"a lease is not that of a leased job",
+     "SELECT 'lease ' || l.lease || ' of ' || " JOB(
+         "l") " FROM leases l LEFT JOIN jobs j ON "
+              "j.tenant = l.tenant AND j.job = l.job WHERE "
+              "j.state IS DISTINCT FROM 1 OR j.lease IS DISTINCT FROM l.lease"},
 };
 
-constexpr Rule rules_of_counts[] = {
+constexpr TableRule rules_of_counts[] = {
     {"the counts of jobs do not match the jobs",
      "WITH there AS MATERIALIZED (SELECT tenant, batch, state, count(*) AS jobs FROM jobs WHERE "
      "batch <> '' GROUP BY 1, 2, 3 UNION ALL SELECT tenant, '', state, count(*) FROM jobs GROUP "
@@ -66,36 +68,28 @@ constexpr Rule rules_of_counts[] = {
      "counted AS (SELECT tenant, batch, state, jobs FROM job_counts WHERE jobs <> 0) "
      "SELECT " BATCH_OR_TENANT(
          "x") " FROM ("
-              "SELECT * FROM (SELECT * FROM there EXCEPT SELECT * FROM counted) UNION ALL "
-              "SELECT * FROM (SELECT * FROM counted EXCEPT SELECT * FROM there)) x"},
+              "SELECT * FROM (SELECT * FROM there EXCEPT SELECT * FROM counted) a UNION ALL "
+              "SELECT * FROM (SELECT * FROM counted EXCEPT SELECT * FROM there) b) x"},
     {"the counts of ready jobs do not match the jobs",
-     "WITH ready AS (SELECT j.tenant, j.batch, j.model, j.kv, ifnull(b.paused, 0) AS paused, "
+     "WITH ready AS (SELECT j.tenant, j.batch, j.model, j.kv, coalesce(b.paused, 0) AS paused, "
      "count(*) AS jobs FROM jobs j LEFT JOIN batches b ON b.tenant = j.tenant AND "
      "b.batch = j.batch WHERE j.state = 0 AND j.start_us IS NULL AND j.suspect_us IS NULL "
      "GROUP BY 1, 2, 3, 4), "
      "there AS MATERIALIZED (SELECT tenant, batch, model, kv, jobs FROM ready WHERE batch <> '' "
-     "UNION ALL SELECT tenant, '', model, kv, sum(jobs) FROM ready WHERE NOT paused GROUP BY "
+     "UNION ALL SELECT tenant, '', model, kv, sum(jobs) FROM ready WHERE paused = 0 GROUP BY "
      "1, 3, 4), "
      "counted AS (SELECT tenant, batch, model, kv, jobs FROM ready_counts) "
      "SELECT " BATCH_OR_TENANT(
          "x") " FROM ("
-              "SELECT * FROM (SELECT * FROM there EXCEPT SELECT * FROM counted) UNION ALL "
-              "SELECT * FROM (SELECT * FROM counted EXCEPT SELECT * FROM there)) x"},
-    {"a counter lies behind what it has numbered",
-     "WITH used (name, value) AS (SELECT 'next_sequence', (SELECT max(sequence) FROM jobs) UNION "
-     "ALL SELECT 'next_lease', (SELECT max(lease) FROM leases) UNION ALL SELECT 'next_lease', "
-     "(SELECT max(incident) FROM jobs)) "
-     "SELECT u.name FROM used u LEFT JOIN counters c ON c.name = u.name WHERE c.value IS NULL OR "
-     "c.value <= u.value"},
-    {"the ledger has no epoch",
-     "SELECT 'meta' WHERE NOT EXISTS (SELECT 1 FROM meta WHERE name = 'epoch' AND value <> '')"},
+              "SELECT * FROM (SELECT * FROM there EXCEPT SELECT * FROM counted) a UNION ALL "
+              "SELECT * FROM (SELECT * FROM counted EXCEPT SELECT * FROM there) b) x"},
 };
 
 // The index of the jobs of batches serves only what asks for batches that have a name.
 #define JOBS_OF_BATCH \
   "SELECT 1 FROM jobs j WHERE j.tenant = b.tenant AND j.batch = b.batch AND j.batch <> ''"
 
-constexpr Rule rules_of_batches[] = {
+constexpr TableRule rules_of_batches[] = {
     {"a job belongs to a batch that does not exist",
      "SELECT " BATCH("j") " FROM (SELECT DISTINCT tenant, batch FROM jobs WHERE batch <> '') j "
                           "WHERE NOT EXISTS (SELECT 1 FROM batches b WHERE b.tenant = j.tenant AND "
@@ -103,12 +97,13 @@ constexpr Rule rules_of_batches[] = {
     {"a batch has no jobs",
      "SELECT " BATCH("b") " FROM batches b WHERE NOT EXISTS (" JOBS_OF_BATCH ")"},
     {"a batch has ended before its jobs or without its entry, or has not ended after them",
-     "SELECT " BATCH("b") " FROM batches b WHERE (b.finished_us IS NOT NULL) <> (b.closed AND NOT "
-                          "EXISTS (" JOBS_OF_BATCH " AND j.state < 2)) OR "
-                          "(b.finished_us IS NOT NULL) <> (b.number > 0)"},
+     "SELECT " BATCH(
+         "b") " FROM batches b WHERE (b.finished_us IS NOT NULL) <> (b.closed <> 0 AND NOT "
+              "EXISTS (" JOBS_OF_BATCH " AND j.state < 2)) OR "
+              "(b.finished_us IS NOT NULL) <> (b.number > 0)"},
 };
 
-constexpr Rule rules_of_streams[] = {
+constexpr TableRule rules_of_streams[] = {
     {"a stream has gaps",
      "SELECT " STREAM("s") " FROM streams s WHERE s.high - s.oldest + 1 <> (SELECT count(*) FROM "
                            "entries e WHERE e.tenant = s.tenant AND e.stream = s.stream AND "
@@ -121,8 +116,9 @@ constexpr Rule rules_of_streams[] = {
               "AND "
               "s.stream = e.stream WHERE s.stream IS NULL OR e.low < s.oldest OR e.high > s.high"},
     {"a stream's bytes are not those of its results",
-     "SELECT " STREAM("s") " FROM streams s WHERE s.bytes <> (SELECT ifnull(sum(length(body)), 0) "
-                           "FROM entries e WHERE e.tenant = s.tenant AND e.stream = s.stream)"},
+     "SELECT " STREAM(
+         "s") " FROM streams s WHERE s.bytes <> (SELECT coalesce(sum(length(body)), 0) "
+              "FROM entries e WHERE e.tenant = s.tenant AND e.stream = s.stream)"},
     {"a stream's first number lies outside of it",
      "SELECT " STREAM("s") " FROM streams s WHERE s.oldest < 1 OR s.first NOT BETWEEN s.oldest "
                            "AND s.high + 1"},
@@ -141,12 +137,24 @@ constexpr Rule rules_of_streams[] = {
                         "e.stream = j.stream AND "
                         "e.number = j.number WHERE j.number > 0 AND (s.stream IS NULL OR j.number "
                         "> s.high OR "
-                        "(j.number >= s.oldest AND e.job IS NOT j.job))"},
+                        "(j.number >= s.oldest AND e.job IS DISTINCT FROM j.job))"},
 };
 
-template <std::size_t size>
-Status check(Database& database, const Rule (&rules)[size], std::vector<std::string>& broken) {
-  for (const Rule& rule : rules) {
+// What only the file has in this form.
+constexpr TableRule rules_of_the_file[] = {
+    {"a counter lies behind what it has numbered",
+     "WITH used (name, value) AS (SELECT 'next_sequence', (SELECT max(sequence) FROM jobs) UNION "
+     "ALL SELECT 'next_lease', (SELECT max(lease) FROM leases) UNION ALL SELECT 'next_lease', "
+     "(SELECT max(incident) FROM jobs)) "
+     "SELECT u.name FROM used u LEFT JOIN counters c ON c.name = u.name WHERE c.value IS NULL OR "
+     "c.value <= u.value"},
+    {"the ledger has no epoch",
+     "SELECT 'meta' WHERE NOT EXISTS (SELECT 1 FROM meta WHERE name = 'epoch' AND value <> '')"},
+};
+
+Status check(Database& database, std::span<const TableRule> rules,
+             std::vector<std::string>& broken) {
+  for (const TableRule& rule : rules) {
     Statement places(database, rule.sql);
     if (places.run()) broken.push_back(rule.what + (": " + places.text(0)));
     MILLRACE_TRY(database.status());
@@ -156,12 +164,21 @@ Status check(Database& database, const Rule (&rules)[size], std::vector<std::str
 
 }  // namespace
 
+std::vector<TableRule> table_rules() {
+  std::vector<TableRule> out;
+  for (const std::span<const TableRule> some :
+       {std::span<const TableRule>(rules_of_jobs), std::span<const TableRule>(rules_of_counts),
+        std::span<const TableRule>(rules_of_batches),
+        std::span<const TableRule>(rules_of_streams)}) {
+    out.insert(out.end(), some.begin(), some.end());
+  }
+  return out;
+}
+
 Result<std::vector<std::string>> broken_table_rules(Database& database) {
   std::vector<std::string> broken;
-  MILLRACE_TRY(check(database, rules_of_jobs, broken));
-  MILLRACE_TRY(check(database, rules_of_counts, broken));
-  MILLRACE_TRY(check(database, rules_of_batches, broken));
-  MILLRACE_TRY(check(database, rules_of_streams, broken));
+  MILLRACE_TRY(check(database, table_rules(), broken));
+  MILLRACE_TRY(check(database, rules_of_the_file, broken));
   return broken;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Checks a ledger that no broker holds, such as a backup, and restores one from a backup.
-// Thread safety: pure functions over files.
+// Checks a ledger as a whole, such as a backup, and restores one from a backup.
+// Thread safety: pure functions over files and databases.
 #include <cstdint>
 #include <string>
 
@@ -20,6 +20,12 @@ struct LedgerReport {
 // are checked once a broker has migrated it). Changes nothing. Errors: ledger_corrupt (what is
 // wrong, and where), ledger_in_use, ledger_newer, not_found.
 Result<LedgerReport> verify_ledger(const std::string& folder);
+
+// The same of the ledger in a database, in one snapshot: a broker may serve it meanwhile. The
+// server looks after the form of its own files. Errors also: ledger_older, and those of the
+// connection.
+Result<LedgerReport> verify_postgres_ledger(const std::string& url,
+                                            const std::string& schema = "millrace");
 
 // Copies the ledger of `backup` to `folder`, which must hold none, and verifies both. The restored
 // ledger gets a new epoch, because its streams may be shorter than their readers know, and lease
