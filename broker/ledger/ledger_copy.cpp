@@ -121,11 +121,11 @@ Error incomplete_copy(const std::string& place) {
 }
 
 std::unexpected<Error> not_empty(const std::string& place, const CopiedTable& table,
-                                 std::uint64_t rows, const std::string& another) {
+                                 std::uint64_t rows, const std::string& hint) {
   return fail(Code::conflict,
               place + ": the target of a copy must be empty, and its table " + table.name +
                   " has " + std::to_string(rows) + (rows == 1 ? " row" : " rows"),
-              "name " + another + ", or remove what is there first");
+              hint);
 }
 
 }  // namespace millrace::broker

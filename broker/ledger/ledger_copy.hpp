@@ -76,8 +76,8 @@ Result<CopyReport> migrate_ledger(const std::string& from, const std::string& to
 
 // What a broker, or a reader of the ledger, says to the mark.
 Error incomplete_copy(const std::string& place);
-// What a target says that holds something; `another` is what to name in its place.
+// What a target says that holds something.
 std::unexpected<Error> not_empty(const std::string& place, const CopiedTable& table,
-                                 std::uint64_t rows, const std::string& another);
+                                 std::uint64_t rows, const std::string& hint);
 
 }  // namespace millrace::broker

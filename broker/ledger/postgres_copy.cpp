@@ -199,7 +199,11 @@ Status PostgresTarget::remove_rest() {
 Status PostgresTarget::check_empty(std::span<const CopiedTable> tables) {
   for (const CopiedTable& table : tables) {
     MILLRACE_ASSIGN(const std::uint64_t rows, count_rows(bulk_, table));
-    if (rows > 0) return not_empty(bulk_.place(), table, rows, "another database");
+    if (rows > 0) {
+      return not_empty(bulk_.place(), table, rows,
+                       "name another database, or drop the schema of this ledger (millrace) if "
+                       "nothing in it is needed");
+    }
   }
   return {};
 }

@@ -242,7 +242,10 @@ Status SqliteTarget::remove_rest() {
 Status SqliteTarget::check_empty(std::span<const CopiedTable> tables) {
   for (const CopiedTable& table : tables) {
     MILLRACE_ASSIGN(const std::uint64_t rows, count_rows(database_, table.name));
-    if (rows > 0) return not_empty("ledger " + path_, table, rows, "another folder");
+    if (rows > 0) {
+      return not_empty("ledger " + path_, table, rows,
+                       "name another folder, or move that ledger away first");
+    }
   }
   return {};
 }

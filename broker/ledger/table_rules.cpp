@@ -74,7 +74,7 @@ constexpr TableRule rules_of_counts[] = {
      "WITH ready AS (SELECT j.tenant, j.batch, j.model, j.kv, coalesce(b.paused, 0) AS paused, "
      "count(*) AS jobs FROM jobs j LEFT JOIN batches b ON b.tenant = j.tenant AND "
      "b.batch = j.batch WHERE j.state = 0 AND j.start_us IS NULL AND j.suspect_us IS NULL "
-     "GROUP BY 1, 2, 3, 4), "
+     "GROUP BY 1, 2, 3, 4, 5), "
      "there AS MATERIALIZED (SELECT tenant, batch, model, kv, jobs FROM ready WHERE batch <> '' "
      "UNION ALL SELECT tenant, '', model, kv, sum(jobs) FROM ready WHERE paused = 0 GROUP BY "
      "1, 3, 4), "

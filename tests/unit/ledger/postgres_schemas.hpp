@@ -30,6 +30,7 @@ class PostgresSchema {
         name_ +
         "' AND tablename NOT IN ('meta', 'migrations') LOOP EXECUTE "
         "format('DELETE FROM @.%I', t); END LOOP; END $$");
+    connection.send("UPDATE @.meta SET version = abs(version)");  // the mark of a copy
     connection.send("ALTER SEQUENCE @.job_sequence RESTART");
     connection.ask("ALTER SEQUENCE @.lease_sequence RESTART");
     EXPECT_TRUE(connection.status()) << connection.status().error().text();
