@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "broker/ledger/open_ledger.hpp"
 #include "broker/ledger/verify_ledger.hpp"
 #include "client/commands/command.hpp"
 #include "schemas/base/json_writer.hpp"
@@ -83,10 +84,21 @@ int backup(Flags flags, bool json) {
   return exit_all_done;
 }
 
+Result<broker::LedgerReport> verify_at(const broker::LedgerPlace& place) {
+  if (place.kind == broker::LedgerPlace::Kind::postgres) {
+    return broker::verify_postgres_ledger(place.url);
+  }
+  if (place.kind == broker::LedgerPlace::Kind::sqlite) return broker::verify_ledger(place.folder);
+  return fail(Code::usage, "a ledger in memory ends with its broker",
+              "name the folder of a backup or a ledger, or a postgresql:// URL");
+}
+
 int verify(const Flags& flags, bool json) {
-  const auto report = broker::verify_ledger(flags.folder);
+  const auto place = broker::parse_ledger_place(flags.folder);
+  if (!place) return report_error(place.error(), json);
+  const auto report = verify_at(*place);
   if (!report) return report_error(report.error(), json);
-  print_report("verified", flags.folder, *report, json);
+  print_report("verified", place->shown, *report, json);
   return exit_all_done;
 }
 
@@ -131,11 +143,16 @@ void add_backup_commands(CLI::App& app, Invocation& invocation) {
   add_broker_flags(*make, flags->broker);
   runs(make, invocation, flags, backup);
 
-  auto* check = app.add_subcommand("verify",
-                                   "Check a backup, or a ledger that no broker holds.\n\n"
-                                   "It reads everything: the file, checksums, numbers, counts.\n\n"
-                                   "Examples:\n  millrace verify /var/lib/millrace/backups/monday");
-  check->add_option("folder", flags->folder, "folder of the backup or ledger")->required();
+  auto* check = app.add_subcommand(
+      "verify",
+      "Check a backup, or a ledger that no broker holds.\n\n"
+      "It reads everything: the file, checksums, numbers, counts. A ledger in PostgreSQL may be "
+      "served meanwhile: it is read as it was at one moment.\n\n"
+      "Examples:\n  millrace verify /var/lib/millrace/backups/monday");
+  check
+      ->add_option("folder", flags->folder,
+                   "folder of the backup or ledger, or a postgresql:// URL")
+      ->required();
   runs(check, invocation, flags, verify);
 
   auto* back = app.add_subcommand(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/commands/command.hpp"
+#include "client/commands/migrate.hpp"
 #include "client/commands/top.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/command_usage.hpp"
@@ -103,6 +104,7 @@ int main(int argc, char** argv) {
   client::add_convert_command(app, invocation);
   client::add_errors_command(app, invocation);
   client::add_backup_commands(app, invocation);
+  client::add_migrate_command(app, invocation);
   client::add_doctor_command(app, invocation);
   client::add_keys_command(app, invocation);
   client::add_completion_command(app, invocation);
