@@ -73,7 +73,8 @@ Status PostgresBulk::begin(std::string_view isolation) {
   return execute("BEGIN ISOLATION LEVEL " + std::string(isolation) +
                  "; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'; "
                  "SET LOCAL idle_in_transaction_session_timeout = 0; "
-                 "SET LOCAL bytea_output = 'escape'; SET LOCAL search_path = " + schema_);
+                 "SET LOCAL bytea_output = 'escape'; SET LOCAL search_path = " +
+                 schema_);
 }
 
 Status PostgresBulk::begin_copy(std::string_view sql, int direction) {

@@ -1,5 +1,5 @@
-"""`millrace migrate`: a whole ledger goes from a folder to PostgreSQL and back, with real brokers on
-both sides; a copy that is killed; what is refused."""
+"""`millrace migrate`: a whole ledger goes from a folder to PostgreSQL and back, with real brokers
+on both sides; a copy that is killed; what is refused."""
 import json
 import subprocess
 import time
