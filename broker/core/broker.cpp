@@ -27,6 +27,7 @@ Broker::Broker(CoreConfig config)
       dispatcher_(out_, config_, table_, doorbell_),
       reclaimer_(out_, config_, table_, sessions_, dispatcher_, doorbell_),
       engines_(out_, config_, table_, sessions_, models_, dispatcher_, reclaimer_, doorbell_),
+      others_(out_, config_, models_, dispatcher_, engines_, reclaimer_, doorbell_),
       submissions_(out_, config_, sessions_, models_, table_, doorbell_,
                    [this](const std::string& tenant, std::uint64_t jobs) {
                      dispatcher_.work_arrived(tenant, jobs);
@@ -67,8 +68,13 @@ Actions Broker::handle(Event event, Now now) {
 }
 
 void Broker::start() {
-  recovering_ = 2;
   swept_us_ = out_.now().mono_us;
+  recovering_ = 1;
+  others_.join([this] { recover(); });
+}
+
+void Broker::recover() {
+  recovering_ = 2;
   const auto one_done = [this] {
     if (--recovering_ == 0) recovered();
   };
@@ -288,18 +294,8 @@ void Broker::tick() {
   readers_.tick();
   submissions_.tick();
   retainer_.tick();
+  others_.tick();
   if (out_.now().mono_us - swept_us_ >= 1000 * std::int64_t{config_.sweep_ms}) sweep();
-}
-
-void Broker::sweep() {
-  swept_us_ = out_.now().mono_us;
-  reclaimer_.sweep();
-  count_queues([this](const std::vector<TenantInfo>& tenants) {
-    for (const TenantInfo& tenant : tenants) {
-      expire(tenant.tenant);
-      start_jobs(tenant.tenant);
-    }
-  });
 }
 
 // Ends the sessions of keys that are gone or may do other things now. Jobs that a revoked engine
@@ -322,48 +318,6 @@ void Broker::replace_grants(const std::vector<Grant>& grants) {
   }
   out_.note(NoteLevel::info, "the list of keys was read: " + std::to_string(grants.size()) +
                                  " keys may connect, " + std::to_string(ended) + " sessions ended");
-}
-
-void Broker::expire(const std::string& tenant) {
-  if (!expiring_.insert(tenant).second) return;
-  ExpireJobs expire_jobs;
-  expire_jobs.tenant = tenant;
-  out_.ask_one(std::move(expire_jobs), [this, tenant](Result<Reply> reply) {
-    expiring_.erase(tenant);
-    const auto* r = reply_as<ExpireReply>(reply);
-    if (r == nullptr) {
-      return out_.note(NoteLevel::error,
-                       "ending expired jobs failed: " + reply_error(reply).text());
-    }
-    out_.counters().expired += r->ended.size();
-    for (const auto& ended : r->ended) doorbell_.written(ended);
-    reclaimer_.revoke(r->leases);
-    if (!r->leases.empty()) dispatcher_.lease_ended(tenant);
-    if (r->more) expire(tenant);
-  });
-}
-
-// After a resumption it claims again at once, also for suspects.
-void Broker::pause_changed(const std::string& tenant, bool paused, const PauseReply& reply) {
-  if (paused) return dispatcher_.paused(tenant, reply.ready);
-  dispatcher_.suspects_arrived(tenant);
-  dispatcher_.work_arrived(tenant);
-  if (reply.more) start_jobs(tenant);
-}
-
-// Queues the jobs whose start has come, and those that a resumption has left.
-void Broker::start_jobs(const std::string& tenant) {
-  if (!starting_.insert(tenant).second) return;
-  out_.ask_one(StartJobs{tenant}, [this, tenant](Result<Reply> reply) {
-    starting_.erase(tenant);
-    const auto* r = reply_as<StartReply>(reply);
-    if (r == nullptr) {
-      return out_.note(NoteLevel::error, "starting jobs failed: " + reply_error(reply).text());
-    }
-    if (r->suspects > 0) dispatcher_.suspects_arrived(tenant);
-    if (r->started > r->suspects) dispatcher_.work_arrived(tenant);
-    if (r->more) start_jobs(tenant);
-  });
 }
 
 void Broker::drain(const Drain& how) {
@@ -391,6 +345,7 @@ void Broker::check_drained() {
     out_.send(peer, 0, Goodbye{"the broker is stopping; its queue is on disk"});
   }
   out_.end_audits("no answer before the broker stopped");
+  others_.leave();
   stopped_ = true;
 }
 

@@ -31,6 +31,7 @@
 #include "broker/core/job_requests.hpp"
 #include "broker/core/lease_reclaimer.hpp"
 #include "broker/core/models.hpp"
+#include "broker/core/other_brokers.hpp"
 #include "broker/core/pause_requests.hpp"
 #include "broker/core/readers.hpp"
 #include "broker/core/requests.hpp"
@@ -65,6 +66,7 @@ class Broker {
  private:
   bool ready() const { return recovering_ == 0; }
   void start();
+  void recover();
   void recovered();
   void received(Received event);
   void message(Received event);
@@ -100,6 +102,7 @@ class Broker {
   Dispatcher dispatcher_;
   LeaseReclaimer reclaimer_;
   Engines engines_;
+  OtherBrokers others_;
   Submissions submissions_;
   Readers readers_;
   Requests requests_;

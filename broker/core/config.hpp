@@ -42,6 +42,8 @@ struct CoreConfig : CoreTuning {
   // The engines of all leases in the ledger are certainly gone (an embedded broker owns its
   // engine): the broker gives all leases back at its start and blames no job.
   bool previous_engines_are_gone = false;
+  // Other brokers may serve the same ledger at the same time.
+  bool shares_ledger = false;
   // A job that names a KV policy waits for an engine that runs this policy. An embedded broker,
   // which has one engine only, sets this to false: the engine gets every job and refuses those that
   // it cannot run.

@@ -18,6 +18,12 @@ void Doorbell::written(const FinishReply& entry) {
   if (entry.batch_number != 0) due(entry.tenant, batches_stream, entry.epoch, entry.batch_number);
 }
 
+void Doorbell::written_elsewhere(const std::string& tenant, const std::string& stream,
+                                 const std::string& epoch, std::uint64_t high) {
+  const auto known = streams_.find({tenant, stream});
+  if (known == streams_.end() || known->second.high < high) due(tenant, stream, epoch, high);
+}
+
 void Doorbell::due(const std::string& tenant, const std::string& stream, const std::string& epoch,
                    std::uint64_t high) {
   const std::pair key(tenant, stream);

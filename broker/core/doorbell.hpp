@@ -19,6 +19,9 @@ class Doorbell {
   Doorbell(Outbox& out, const CoreConfig& config) : out_(out), config_(config) {}
 
   void written(const FinishReply& entry);  // call it after the entry's commit
+  // The same of an entry that another broker wrote. One that was announced already is not again.
+  void written_elsewhere(const std::string& tenant, const std::string& stream,
+                         const std::string& epoch, std::uint64_t high);
   const BatchRates& rates() const { return rates_; }
   void flush();  // announces once whatever one event wrote
   void tick();

@@ -167,6 +167,7 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
 // Adds leases that the ledger gives to this engine and that this broker did not know: another
 // broker handed them out.
 void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const RenewReply& reply) {
+  bool some = false;
   for (const auto lease : asked) {
     if (table_.holder(lease) != nullptr || finishing_.contains({engine.id, lease}) ||
         committed_.contains({engine.id, lease}) || reclaimer_.leaving(lease)) {
@@ -178,7 +179,9 @@ void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const Ren
     held.seen_us = out_.now().mono_us;
     engine.speed.pass_time(out_.now().mono_us, engine.leases.size());
     table_.hold(engine, lease, std::move(held));
+    some = true;
   }
+  if (some) reclaimer_.learn(engine.id);
 }
 
 void Engines::begun(Engine& engine, const Begun& begun) {

@@ -90,8 +90,28 @@ void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::functio
            });
 }
 
-void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> leases,
-                               Blame blame) {
+void LeaseReclaimer::learn(const std::string& id) {
+  FindLapsed find;
+  find.engines.push_back(id);
+  out_.ask_one(std::move(find), [this, id](Result<Reply> reply) {
+    const auto* found = reply_as<FindLapsedReply>(reply);
+    Engine* engine = engines_.find(id);
+    if (found == nullptr || engine == nullptr) return;
+    std::vector<LapsedLease> fresh;
+    for (const LapsedLease& lease : found->leases) {
+      const auto held = engine->leases.find(lease.lease);
+      if (held == engine->leases.end() || !held->second.job.empty()) continue;
+      held->second.tenant = lease.tenant;
+      held->second.job = lease.job;
+      held->second.alone = lease.alone;
+      fresh.push_back(lease);
+    }
+    if (!fresh.empty()) recover_facts(std::move(fresh), [] {});
+  });
+}
+
+void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame,
+                               bool only_own) {
   if (leases.empty()) return;
   GiveBack give;
   std::vector<JobNews> news;
@@ -104,6 +124,7 @@ void LeaseReclaimer::give_back(const std::string& engine, std::vector<LeaseId> l
   }
   give.leases = leases;
   give.blame = blame;
+  give.only_own = only_own;
   give.engine = engine;
   out_.ask_one(std::move(give), [this, leases = std::move(leases),
                                  news = std::move(news)](Result<Reply> reply) {
@@ -182,7 +203,8 @@ void LeaseReclaimer::hang(Engine& engine) {
                                     std::to_string(config_.hang_ms / 1000) + " s, " +
                                     jobs_text(engine));
   if (engine.peer) out_.send(*engine.peer, 0, HeartbeatAnswer{leases, {}, engines_.drain});
-  give_back(engine.id, std::move(leases), Blame::died);
+  // It may go on with them at another broker, whose heartbeats this one does not see.
+  give_back(engine.id, std::move(leases), Blame::died, true);
 }
 
 void LeaseReclaimer::sweep() {
@@ -246,7 +268,7 @@ void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& l
                                       " did not come back, " + std::to_string(leases.size()) +
                                       " of its leases lapsed");
     out_.counters().lapsed += leases.size();
-    return give_back(id, leases, Blame::died);
+    return give_back(id, leases, Blame::died, true);
   }
   // A lease that the engine lists is being renewed; it lapsed because the Unix clock jumped. A
   // lease that it has not listed for a whole lease time, although its heartbeats come, never
@@ -262,7 +284,7 @@ void LeaseReclaimer::lapsed(const std::string& id, const std::vector<LeaseId>& l
     }
   }
   out_.counters().lapsed += unheld.size();
-  give_back(id, std::move(unheld), Blame::none);
+  give_back(id, std::move(unheld), Blame::none, true);
 }
 
 void LeaseReclaimer::revoke(const std::vector<LapsedLease>& leases) {

@@ -30,7 +30,11 @@ class LeaseReclaimer {
   // (CoreConfig::previous_engines_are_gone), it gives all of them back without blame.
   void recover(std::function<void()> then);
 
-  void give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame);
+  // Reads what the ledger knows of leases that the table has without their jobs.
+  void learn(const std::string& engine);
+  // `only_own`: but for leases that another broker, which lives, has renewed meanwhile.
+  void give_back(const std::string& engine, std::vector<LeaseId> leases, Blame blame,
+                 bool only_own = false);
   // The engine leaves on purpose: gives its leases back without blame and removes it.
   void leave(const std::string& engine);
   // The engine's process is gone: gives its leases back, makes their jobs suspects, removes it.

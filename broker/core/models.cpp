@@ -26,6 +26,7 @@ void Models::read_from(std::vector<std::string> tenants, std::uint64_t number,
       for (const auto& entry : r->entries) {
         served_.emplace(tenants.back(), entry.job);
         next = entry.number + 1;
+        read_[tenants.back()] = entry.number;
       }
     }
     const bool more = next != number && next <= r->high;

@@ -5,7 +5,9 @@
 // `$models` of the tenant that the engine worked for in the ledger; engines for every tenant have
 // the tenant *.
 // Thread safety: none.
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +32,10 @@ class Models {
 
   // Reads the names of these tenants from the ledger.
   void recover(std::vector<std::string> tenants, std::function<void()> then);
+  // Another broker has stored a name of this tenant.
+  void refresh(const std::string& tenant) {
+    read_from({tenant}, read_[tenant] + 1, [] {});
+  }
   bool known(const std::string& tenant, const std::string& model) const {
     return model == "*" || served_.contains({tenant, model}) ||
            served_.contains({std::string(every_tenant), model});
@@ -43,6 +49,7 @@ class Models {
 
   Outbox& out_;
   std::set<std::pair<std::string, std::string>> served_;  // tenant and model
+  std::map<std::string, std::uint64_t> read_;  // by tenant: the last number that was read
   std::set<std::pair<std::string, std::string>> unkept_;  // those that are not in the ledger yet
 };
 

@@ -1,4 +1,4 @@
-// The rules of leases that lapse, deadlines, cancels and retries.
+// The rules of leases that lapse, of brokers beside this one, deadlines, cancels and retries.
 #include <map>
 
 #include "broker/ledger/ledger_rules.hpp"
@@ -32,8 +32,23 @@ Result<Reply> LedgerRules::carry_out(const FindLapsed& op) {
     collect(records_.leases_until(op.now_us));
     for (const std::string& engine : op.engines) collect(records_.leases_of(engine));
   }
+  std::vector<LeaseId> leases;
+  for (const auto& [id, lease] : found) leases.push_back(id);
+  for (const LeaseId id : records_.held_elsewhere(leases)) found.erase(id);
   FindLapsedReply reply;
   for (auto& [id, lease] : found) reply.leases.push_back(std::move(lease));
+  return reply;
+}
+
+Result<Reply> LedgerRules::carry_out(const BeatBroker& op) {
+  return BeatReply{records_.beat(op.alive_us)};
+}
+
+Result<Reply> LedgerRules::carry_out(const ReadNews& op) {
+  NewsReply reply;
+  reply.marks = op.since;
+  reply.news = records_.read_news(reply.marks);
+  reply.epoch = records_.epoch();
   return reply;
 }
 

@@ -32,6 +32,7 @@
 
 #include "broker/ledger/backup_operations.hpp"
 #include "broker/ledger/batch_operations.hpp"
+#include "broker/ledger/broker_operations.hpp"
 #include "broker/ledger/claim_operations.hpp"
 #include "broker/ledger/count_operations.hpp"
 #include "broker/ledger/job_operations.hpp"
@@ -180,6 +181,7 @@ struct GiveBack {
   Blame blame = Blame::none;
   std::string engine;              // empty: not checked
   std::vector<LeaseId> waiting{};  // those that the engine had not begun, as far as it told
+  bool only_own = false;           // skips the leases of other brokers that live
 };
 constexpr std::int64_t retry_pause_us(std::uint32_t failures) {
   std::int64_t pause_ms = limits::retry_pause_ms;
@@ -195,8 +197,8 @@ struct GiveBackReply {
   std::vector<FinishReply> ended;     // jobs that failed (out of attempts) or were cancelled
 };
 
-// Finds leases whose end has passed, and all leases of the engines in `engines`. It only reads: the
-// broker then gives the leases back.
+// Finds leases whose end has passed, and all leases of the engines in `engines`, but for those of
+// other brokers that live. It only reads: the broker then gives the leases back.
 struct FindLapsed {
   std::int64_t now_us = 0;  // lapsed: until_us <= now_us
   std::vector<std::string> engines;
@@ -285,13 +287,13 @@ using Operation =
                  CancelJobs, RetryJobs, ReadStream, ListStreams, GetStream, MoveCursor, ListCursors,
                  RemoveCursor, TrimStream, RemoveStream, KeepStream, Retain, Append, GetJob, Count,
                  ListTenants, BackUp, ListJobs, DropJobs, StartJobs, ListBatches, UpdateBatch,
-                 Pause, Resume>;
+                 Pause, Resume, BeatBroker, ReadNews>;
 using Reply =
     std::variant<SubmitReply, ClaimReply, RenewReply, FinishReply, GiveBackReply, FindLapsedReply,
                  ExpireReply, CancelReply, RetryReply, ReadStreamReply, ListStreamsReply,
                  StreamReply, MoveCursorReply, ListCursorsReply, RetainReply, GetJobReply,
                  CountReply, ListTenantsReply, BackUpReply, ListJobsReply, DropReply, StartReply,
-                 ListBatchesReply, UpdateBatchReply, PauseReply>;
+                 ListBatchesReply, UpdateBatchReply, PauseReply, BeatReply, NewsReply>;
 
 // Whether an error of `apply` or `idle` leaves the ledger usable.
 inline bool may_try_again(const Error& error) {

@@ -68,7 +68,7 @@ bool may_run_again(const JobRecord& job, const Finish& op) {
 
 bool only_reads(const Operation& op) {
   return is_any<ListBatches, ListJobs, FindLapsed, ReadStream, ListStreams, GetStream, ListCursors,
-                GetJob, Count, ListTenants, BackUp>(op);
+                GetJob, Count, ListTenants, BackUp, ReadNews>(op);
 }
 bool brings_work(const Operation& op) {
   return is_any<SubmitJob, Append>(op);

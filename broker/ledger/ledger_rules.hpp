@@ -83,6 +83,8 @@ class LedgerRules {
   Result<Reply> carry_out(const UpdateBatch& op);
   Result<Reply> carry_out(const Pause& op);
   Result<Reply> carry_out(const Resume& op);
+  Result<Reply> carry_out(const BeatBroker& op);
+  Result<Reply> carry_out(const ReadNews& op);
 
   Result<Reply> refuse(const Operation& op, const Error& error);
   std::optional<Result<Reply>> answer_known(const SubmitJob& op);

@@ -114,7 +114,7 @@ Result<std::vector<std::unique_ptr<Ledger>>> open_ledger(const LedgerPlace& plac
   std::vector<std::unique_ptr<Ledger>> handles;
   if (place.kind == LedgerPlace::Kind::postgres) {
     PostgresLedgerOptions with;
-    with.owner = random_id();
+    with.broker = options.broker.empty() ? random_id() : options.broker;
     for (std::size_t i = 0; i < postgres_handles; ++i) {
       MILLRACE_ASSIGN(auto store, open_postgres_store(place.url, with));
       handles.push_back(make_stored_ledger(std::move(store), {options.publish}));

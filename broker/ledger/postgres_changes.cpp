@@ -187,10 +187,11 @@ void PostgresRecords::flush_queue() {
 void PostgresRecords::flush_leases() {
   if (new_leases_.leases.rows() > 0) {
     connection_.send(
-        "INSERT INTO @.leases (lease, tenant, job, engine, until_us, alone) SELECT * FROM "
-        "unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[])",
+        "INSERT INTO @.leases (lease, tenant, job, engine, until_us, alone, broker) SELECT u.*, $7 "
+        "FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], "
+        "$6::bigint[]) u",
         new_leases_.leases, new_leases_.tenants, new_leases_.jobs, new_leases_.engines,
-        new_leases_.until, new_leases_.alone);
+        new_leases_.until, new_leases_.alone, broker_);
     new_leases_ = {};
   }
   if (deleted_leases_.rows() == 0) return;

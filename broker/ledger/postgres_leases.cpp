@@ -72,7 +72,8 @@ std::optional<LeaseRecord> PostgresRecords::find_lease(LeaseId lease) {
 
 void PostgresRecords::extend_lease(LeaseId lease, std::int64_t until_us) {
   flush_leases();
-  connection_.send("UPDATE @.leases SET until_us = $2 WHERE lease = $1", lease, until_us);
+  connection_.send("UPDATE @.leases SET until_us = $2, broker = $3 WHERE lease = $1", lease,
+                   until_us, broker_);
   auto& kept = kept_leases_[lease];
   if (kept) kept->until_us = until_us;
 }
@@ -288,10 +289,11 @@ std::vector<RenewedLease> PostgresRecords::renew(const std::string& engine,
   flush_jobs();
   flush_leases();
   const auto rows = connection_.ask(
-      "WITH renewed AS (UPDATE @.leases SET until_us = $3 WHERE lease = ANY($2) AND engine = $1 "
+      "WITH renewed AS (UPDATE @.leases SET until_us = $3, broker = $4 WHERE lease = ANY($2) AND "
+      "engine = $1 "
       "RETURNING lease, tenant, job) SELECT r.lease, r.job, j.cancel FROM renewed r LEFT JOIN "
       "@.jobs j ON j.tenant = r.tenant AND j.job = r.job",
-      engine, column_of(leases), until_us);
+      engine, column_of(leases), until_us, broker_);
   std::map<LeaseId, bool> held;  // and whether it is to be cancelled
   for (int row = 0; row < rows.size(); ++row) {
     if (rows.null(row, 2)) note_corruption(lacks_record(rows.text(row, 1)));

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "broker/ledger/news.hpp"
 #include "broker/ledger/postgres_records.hpp"
 #include "broker/ledger/postgres_schema.hpp"
 #include "schemas/base/random_id.hpp"
@@ -50,9 +51,9 @@ class PostgresStore final : public LedgerStore {
  public:
   PostgresStore(const std::string& url, PostgresLedgerOptions options)
       : connection_(url, options.schema),
-        records_(connection_),
+        records_(connection_, options.broker),
         traffic_(std::move(options.traffic)),
-        owner_(std::move(options.owner)),
+        broker_(std::move(options.broker)),
         idle_ms_(std::to_string(options.idle_ms)),
         handle_(random_id()) {}
 
@@ -61,6 +62,10 @@ class PostgresStore final : public LedgerStore {
   Records& records() override { return records_; }
   void expect(std::span<const Operation> operations) override;
   Status begin(bool writes) override;
+  void tell_others(std::span<const Operation> operations,
+                   std::span<const Result<Reply>> replies) override {
+    records_.tell(handle_, batch_, news_of(operations, replies));
+  }
   Status commit() override;
   Status roll_back() override;
   Result<bool> took_place() override;
@@ -70,7 +75,7 @@ class PostgresStore final : public LedgerStore {
   PostgresConnection connection_;
   PostgresRecords records_;
   const std::shared_ptr<PostgresTraffic> traffic_;
-  const std::string owner_, idle_ms_, handle_;
+  const std::string broker_, idle_ms_, handle_;
   std::int64_t batch_ = 0;  // of this handle's last transaction
   ExpectedRecords expected_;
   std::string epoch_;
@@ -81,7 +86,10 @@ class PostgresStore final : public LedgerStore {
 Status PostgresStore::open() {
   MILLRACE_TRY(connection_.connect());
   MILLRACE_TRY(migrate_postgres(connection_));
-  if (!owner_.empty()) connection_.ask("UPDATE @.meta SET owner = $1", owner_);
+  // Outside of a transaction, where a standby refuses it with a code that says why.
+  connection_.ask("INSERT INTO @.handles (handle, batch, seen_us, broker) VALUES ($1, 0, 0, $2)",
+                  handle_, broker_);
+  MILLRACE_TRY(connection_.status());
   MILLRACE_TRY(begin(true));  // which reads the settings back
   return commit();
 }
@@ -97,14 +105,15 @@ Status PostgresStore::begin(bool writes) {
   commit_us_ = 0;
   connection_.send(writes ? "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
                           : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-  connection_.send(state_question, idle_ms_);
+  connection_.send(state_question, idle_ms_, broker_);
   // Before any change, so that the row is locked for as long as the server may still commit.
   if (writes) {
     connection_.send(
-        "INSERT INTO @.handles VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * "
-        "1000000)::bigint) ON CONFLICT (handle) DO UPDATE SET batch = excluded.batch, "
-        "seen_us = excluded.seen_us",
-        handle_, ++batch_);
+        "INSERT INTO @.handles (handle, batch, seen_us, broker) VALUES ($1, $2, (extract(epoch "
+        "FROM "
+        "clock_timestamp()) * 1000000)::bigint, $3) ON CONFLICT (handle) DO UPDATE SET "
+        "batch = excluded.batch, seen_us = excluded.seen_us",
+        handle_, ++batch_, broker_);
   }
   records_.begin(epoch_, writes);
   records_.send_expected(expected_);
@@ -118,16 +127,12 @@ Status PostgresStore::begin(bool writes) {
                  connection_.place() + ": another ledger stands in this database now",
                  "start the broker again");
   }
-  if (sound && !owner_.empty() && state.owner != owner_) {
-    sound = fail(Code::ledger_in_use,
-                 connection_.place() + ": another broker has taken this ledger over",
-                 "run one broker for a ledger: end the other one, or leave this one ended");
-  }
   if (!sound) {
     (void)roll_back();
     return sound;
   }
   epoch_ = state.epoch;
+  records_.others_live(state.others_live);
   answers.erase(answers.begin(), answers.begin() + (writes ? 3 : 2));
   records_.take_expected(expected_, std::move(answers));
   expected_ = {};

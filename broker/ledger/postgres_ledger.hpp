@@ -27,6 +27,8 @@
 //                              numbers have no gaps and are in the order of the commits
 //   sequence of a job          nextval under the tenant's lock: in the order of the commits of a
 //                              tenant, with gaps where a transaction was rolled back
+//   BeatBroker, ReadNews       brokers, handles, news: a broker changes its own rows, and those of
+//                              others that nobody has used for long. News are read in one statement
 //   number of a lease          nextval, which never gives a number twice that was committed
 //
 // A claim needs no SKIP LOCKED: nobody else holds a row of this tenant's queue. Several brokers
@@ -52,10 +54,13 @@
 // `local` means that a commit is on the primary's disk; `on` also waits for the disks of the
 // replicas that synchronous_standby_names names, where it names some.
 //
-// Owner. The store is made for several brokers; a broker is not yet, because it believes that an
-// engine which it does not hear has died. So a broker that opens the ledger writes its name into
-// the table `meta`, and each transaction of a broker checks that its name still stands there: the
-// newest one serves, and one that was left running ends. A broker that was killed holds nobody up.
+// Brokers. Any number serve one ledger. Each says in the table `brokers` until when it lives, by
+// the server's clock (BeatBroker), and each lease has the name of the broker that handed it out or
+// renewed it last. A broker takes back its own leases and those of brokers whose time has run out,
+// and leaves the others alone. What a batch has for other brokers (News) is a few rows of the table
+// `news`, with the numbers of the handle and of its batch; nothing is written while no other broker
+// lives. A handle carries out one batch at a time, so its numbers grow in the order of its commits,
+// and the last number that was read of each handle is the high mark of a reader.
 //
 // Not used: extensions, LISTEN/NOTIFY, advisory locks, sequences as numbers of streams.
 //
@@ -76,9 +81,9 @@ struct PostgresTraffic {
 
 struct PostgresLedgerOptions {
   std::string schema = "millrace";  // of the ledger's tables
-  // Names the broker. It takes the ledger over from the broker before it, whose transactions are
-  // refused from then on (ledger_in_use). Empty: the handle shares the ledger with others.
-  std::string owner{};
+  // Names the broker, the same in all of its handles: no other broker has this name. Empty: the
+  // handle is no broker's. Its leases are nobody's, and it tells and learns no news.
+  std::string broker{};
   // A transaction of a broker from which the server has heard nothing for so long is ended there,
   // with its locks: the broker's machine may be gone without a word.
   std::uint32_t idle_ms = 30'000;

@@ -37,9 +37,14 @@ struct ExpectedRecords {
 
 class PostgresRecords final : public Records {
  public:
-  explicit PostgresRecords(PostgresConnection& connection) : connection_(connection) {}
+  // `broker` as in PostgresLedgerOptions.
+  PostgresRecords(PostgresConnection& connection, std::string broker)
+      : connection_(connection), broker_(std::move(broker)) {}
 
   void begin(std::string epoch, bool writes);  // a transaction
+  void others_live(bool some) { others_live_ = some; }
+  // Sends the news of this batch of the handle.
+  void tell(const std::string& handle, std::int64_t batch, std::span<const News> news);
   // Send the locks and the questions for what is expected, and take the answers. Until then
   // nothing else may be asked.
   void send_expected(const ExpectedRecords& expected);
@@ -108,6 +113,10 @@ class PostgresRecords final : public Records {
   std::vector<LeaseRecord> all_leases() override;
   std::vector<LeaseRecord> leases_until(std::int64_t until_us) override;
   std::vector<LeaseRecord> leases_of(const std::string& engine) override;
+
+  std::uint64_t beat(std::int64_t alive_us) override;
+  std::set<LeaseId> held_elsewhere(std::span<const LeaseId> leases) override;
+  std::vector<News> read_news(NewsMarks& marks) override;
 
   std::optional<StreamRecord> find_stream(const std::string& tenant,
                                           const std::string& stream) override;
@@ -220,6 +229,8 @@ class PostgresRecords final : public Records {
   static StreamRecord read_stream(const PostgresRows& rows, int row);
 
   PostgresConnection& connection_;
+  const std::string broker_;
+  bool others_live_ = false;  // other brokers do, in this transaction
   std::string epoch_;
   bool writes_ = false;
   std::set<std::string> owned_;  // tenants whose rows this transaction has locked

@@ -103,8 +103,28 @@ void create_version_1(PostgresConnection& connection) {
       random_id());
 }
 
+// Several brokers serve the ledger. Those of version 1, of which one owned it, see the version and
+// end; the column `owner` stays for them.
+constexpr auto version_2 = std::to_array<const char*>({
+    "CREATE TABLE @.brokers (broker bytea PRIMARY KEY, until_us bigint NOT NULL)"
+    " WITH (fillfactor = 50)",
+    "ALTER TABLE @.handles ADD COLUMN broker bytea NOT NULL DEFAULT ''",
+    "ALTER TABLE @.leases ADD COLUMN broker bytea NOT NULL DEFAULT ''",
+    // What a batch of a handle tells the other brokers. Rows come and go.
+    "CREATE TABLE @.news (handle bytea NOT NULL, batch bigint NOT NULL, broker bytea NOT NULL,"
+    " written_us bigint NOT NULL, kind bigint NOT NULL, tenant bytea NOT NULL, name bytea NOT NULL,"
+    " number bigint NOT NULL)"
+    " WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)",
+    "CREATE INDEX news_of_handle ON @.news (handle, batch)",
+    "CREATE INDEX news_by_time ON @.news (broker, written_us)",
+});
+
+void migrate_to_version_2(PostgresConnection& connection) {
+  for (const char* statement : version_2) connection.send(statement);
+}
+
 using Migration = void (*)(PostgresConnection&);
-constexpr auto migrations = std::to_array<Migration>({create_version_1});
+constexpr auto migrations = std::to_array<Migration>({create_version_1, migrate_to_version_2});
 static_assert(migrations.size() == postgres_version);
 
 bool is_true(const PostgresRows& rows) {
@@ -175,7 +195,9 @@ Status migrate_postgres(PostgresConnection& connection) {
 // yet: every statement finds each of its rows by an index. And a transaction whose broker is gone
 // must not keep its locks: the server ends it.
 const char* const state_question =
-    "SELECT version, epoch, owner, convert_to(current_setting('fsync'), 'UTF8'),"
+    "SELECT version, epoch, EXISTS (SELECT FROM @.brokers b WHERE b.broker <> $2 AND b.until_us >"
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)::int::bigint, "
+    "convert_to(current_setting('fsync'), 'UTF8'),"
     " convert_to(current_setting('full_page_writes'), 'UTF8'),"
     " convert_to(current_setting('synchronous_commit'), 'UTF8'),"
     " set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),"
@@ -189,7 +211,7 @@ PostgresState read_state(const PostgresRows& rows) {
   if (rows.size() == 0) return out;
   out.version = static_cast<int>(rows.integer(0, 0));
   out.epoch = rows.text(0, 1);
-  out.owner = rows.text(0, 2);
+  out.others_live = rows.integer(0, 2) != 0;
   out.fsync = rows.text(0, 3);
   out.full_page_writes = rows.text(0, 4);
   out.synchronous_commit = rows.text(0, 5);

@@ -17,21 +17,22 @@
 
 namespace millrace::broker {
 
-inline constexpr int postgres_version = 1;  // of the tables
+inline constexpr int postgres_version = 2;  // of the tables
 
 // What each transaction reads back, so that nothing is acknowledged under other settings, whoever
 // changed them meanwhile.
 struct PostgresState {
   int version = 0;
-  std::string epoch, owner;
+  std::string epoch;
   std::string fsync, full_page_writes, synchronous_commit;
+  bool others_live = false;  // brokers other than this one
 };
 
 Status migrate_postgres(PostgresConnection& connection);
 
 // The settings of the server and of this session, with the plan settings for the transaction that
 // is open; $1 is the time in milliseconds after which the server ends the transaction when it hears
-// nothing. It is the question; `read_state` reads its answer.
+// nothing, and $2 this broker. It is the question; `read_state` reads its answer.
 extern const char* const state_question;
 PostgresState read_state(const PostgresRows& rows);
 Status check_state(const PostgresState& state, const std::string& place);

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -250,6 +251,14 @@ class Records {
   virtual std::vector<LeaseRecord> all_leases() = 0;
   virtual std::vector<LeaseRecord> leases_until(std::int64_t until_us) = 0;
   virtual std::vector<LeaseRecord> leases_of(const std::string& engine) = 0;
+
+  // ---- brokers, where several use one store; a store that serves one has none of it
+  // This broker lives for so long, by the store's clock (0: it leaves); how many others live?
+  virtual std::uint64_t beat(std::int64_t) { return 0; }
+  // Those of the leases that belong to other brokers which live.
+  virtual std::set<LeaseId> held_elsewhere(std::span<const LeaseId>) { return {}; }
+  // What other brokers have committed since these marks, which move.
+  virtual std::vector<News> read_news(NewsMarks&) { return {}; }
 
   // ---- streams
   virtual std::optional<StreamRecord> find_stream(const std::string& tenant,

@@ -26,6 +26,9 @@ class LedgerStore {
   virtual void expect(std::span<const Operation>) {}
   // `writes` false: the transaction only reads.
   virtual Status begin(bool writes) = 0;
+  // The transaction has carried these out. Where other brokers use the store, it tells them in the
+  // same commit what they have to know of it (News). Call it once, before the commit.
+  virtual void tell_others(std::span<const Operation>, std::span<const Result<Reply>>) {}
   // Makes the changes durable. The records must not have failed.
   virtual Status commit() = 0;
   // Undoes a transaction that was begun and not committed, also after a `commit` that failed, and

@@ -100,6 +100,7 @@ Result<StoredLedger::Replies> StoredLedger::attempt(std::span<const Operation> o
   Replies replies = rules_.carry_out(operations, now_us, refusals);
   Status done = store_->records().status();
   const bool asked = done.has_value();
+  if (asked && writes) store_->tell_others(operations, replies);
   if (asked) done = store_->commit();
   if (done) return replies;
   const Error error = done.error();

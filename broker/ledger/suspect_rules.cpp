@@ -107,7 +107,10 @@ Result<Reply> LedgerRules::carry_out(const GiveBack& op) {
   std::map<std::string, std::uint64_t> held;  // leases an engine had when it died
   std::vector<LeasedJob> chosen;
   std::set<LeaseId> seen;
-  for (auto& found : records_.find_leased(op.leases)) {
+  auto leased = records_.find_leased(op.leases);
+  // Under the locks of the leases' tenants, so that no other broker renews one meanwhile.
+  if (op.only_own) seen = records_.held_elsewhere(op.leases);
+  for (auto& found : leased) {
     if (!found || (!op.engine.empty() && found->lease.engine != op.engine)) continue;
     if (!seen.insert(found->lease.lease).second) continue;
     const std::string& engine = found->lease.engine;

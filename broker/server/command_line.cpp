@@ -26,7 +26,7 @@ constexpr const char* footer =
     "--drain-wait-ms. A second signal stops it as soon as all accepted jobs are on disk. Jobs that "
     "still run then stay leased for the next start. SIGHUP reads the configuration file and the "
     "keys again.\n"
-    "Exit codes: 0 drained, 1 an error, 2 usage, 3 refused to start, 4 taken over.";
+    "Exit codes: 0 drained, 1 an error, 2 usage, 3 refused to start.";
 
 // The name of the configuration file; what is wrong with the rest is told later.
 std::string file_of(int argc, const char* const* argv) {

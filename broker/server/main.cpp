@@ -1,6 +1,6 @@
 // The program millrace-broker: runs a broker and drains it on SIGTERM and SIGINT, reads its
 // settings again on SIGHUP. Exit codes: 0 drained, 1 stopped by an error, 2 usage, 3 refused to
-// start, 4 taken over by another broker.
+// start.
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -102,14 +102,6 @@ Status serve(Running& running, broker::BrokerServer& server, http::Face* face,
   }
   end_face();
   return server.wait();
-}
-
-// Why a broker ended that had started. A ledger in a database may be taken over by a broker that
-// starts later; the code is of its own, so that a service manager does not start this one again,
-// which would take the ledger back.
-int code_of_end(const Error& error, const broker::LedgerPlace& ledger) {
-  const bool database = ledger.kind == broker::LedgerPlace::Kind::postgres;
-  return database && error.code == Code::ledger_in_use ? 4 : 1;
 }
 
 void tell(const Error& error) {
@@ -242,7 +234,7 @@ int run(Running running) {
                      {"stale", counters.stale}});
   if (ended) return 0;
   tell(ended.error());
-  return code_of_end(ended.error(), *place);
+  return 1;
 }
 
 }  // namespace

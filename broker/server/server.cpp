@@ -112,16 +112,18 @@ Status BrokerServer::State::open() {
   ledger_options.env = env.get();
   ledger_options.disk_marks = options.disk_marks;
   ledger_options.backups = options.backups;
+  auto config = options.core;
+  if (config.broker_id.empty()) config.broker_id = random_id();
+  config.shares_ledger = options.ledger.kind == LedgerPlace::Kind::postgres;
+  ledger_options.broker = config.broker_id;
   // Open the ledger before the sockets: who holds the ledger may take over the endpoints.
   MILLRACE_ASSIGN(auto ledger, open_ledger(options.ledger, std::move(ledger_options)));
   MILLRACE_ASSIGN(waker, net::Waker::create());
-  auto config = options.core;
   MILLRACE_TRY(open_sockets(config.grants));
   clients = sockets->clients();
   engines = sockets->engines();
   doorbell = sockets->doorbell();
   push = sockets->push();
-  if (config.broker_id.empty()) config.broker_id = random_id();
   config.doorbell = doorbell;
   config.push = !push.empty();
   config.tell_jobs = options.traces != nullptr;

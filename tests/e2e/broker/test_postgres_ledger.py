@@ -138,21 +138,6 @@ def test_a_standby_takes_over(server, standby, broker_at, context):
     every_job_ended_once(client, names)
 
 
-def test_a_broker_that_was_taken_over_says_so_by_its_exit_code(server, broker_at, context):
-    """A service manager must not start it again: it would take the ledger back."""
-    older = broker_at(server.url)
-    client = as_client(context, older)
-    submit(client, ["before"])
-    newer = broker_at(server.url)
-    client.say("submit", jobs=[job("lost")])
-    assert older.process.wait(PATIENCE_S) == 4
-    said = (older.folder / "broker.log").read_text()
-    assert "ledger_in_use" in said and "taken this ledger over" in said
-    work_until(as_engine(context, newer, 1), set(), 1)
-    every_job_ended_once(as_client(context, newer), ["before"])
-    assert newer.terminate() == 0
-
-
 def test_a_standby_is_no_place_for_a_ledger(server, broker_at):
     broker_at(server.url).terminate()  # makes the tables
     standby = PostgresServer(primary=server)

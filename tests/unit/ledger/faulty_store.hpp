@@ -77,6 +77,10 @@ class FaultyStore final : public LedgerStore {
     records_.left = plan_->after;
     return {};
   }
+  void tell_others(std::span<const Operation> operations,
+                   std::span<const Result<Reply>> replies) override {
+    to_->tell_others(operations, replies);
+  }
   Status commit() override {
     records_.heal();
     if (fault_ == Fault::conflict || fault_ == Fault::lost) return unavailable("no commit");

@@ -159,6 +159,14 @@ class ForwardingRecords : public Records {
     return step() ? to_.leases_of(engine) : std::vector<LeaseRecord>();
   }
 
+  std::uint64_t beat(std::int64_t alive_us) override { return step() ? to_.beat(alive_us) : 0; }
+  std::set<LeaseId> held_elsewhere(std::span<const LeaseId> leases) override {
+    return step() ? to_.held_elsewhere(leases) : std::set<LeaseId>();
+  }
+  std::vector<News> read_news(NewsMarks& marks) override {
+    return step() ? to_.read_news(marks) : std::vector<News>();
+  }
+
   std::optional<StreamRecord> find_stream(const std::string& tenant,
                                           const std::string& stream) override {
     return step() ? to_.find_stream(tenant, stream) : std::nullopt;
@@ -227,6 +235,10 @@ class PlainStore final : public LedgerStore {
   Records& records() override { return records_; }
   void expect(std::span<const Operation> operations) override { to_->expect(operations); }
   Status begin(bool writes) override { return to_->begin(writes); }
+  void tell_others(std::span<const Operation> operations,
+                   std::span<const Result<Reply>> replies) override {
+    to_->tell_others(operations, replies);
+  }
   Status commit() override { return to_->commit(); }
   Status roll_back() override { return to_->roll_back(); }
   Status room_for(std::uint64_t bytes) override { return to_->room_for(bytes); }

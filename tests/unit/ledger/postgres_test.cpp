@@ -91,7 +91,7 @@ TEST_F(PostgresTest, SettingsUnderWhichAnAcknowledgedJobMayBeLostAreRefused) {
   EXPECT_EQ(refused.error().code, Code::ledger_settings);
   EXPECT_NE(refused.error().message.find("synchronous_commit"), std::string::npos);
   EXPECT_FALSE(refused.error().hint.empty());
-  const PostgresState sound{postgres_version, "epoch", "", "on", "on", "remote_apply"};
+  const PostgresState sound{postgres_version, "epoch", "on", "on", "remote_apply"};
   EXPECT_TRUE(check_state(sound, "here"));
   PostgresState bad = sound;
   bad.fsync = "off";
@@ -122,23 +122,6 @@ TEST_F(PostgresTest, ALedgerOfANewerVersionIsRefused) {
   sql("UPDATE @.meta SET version = " + std::to_string(postgres_version));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::ledger_newer);
-}
-
-TEST_F(PostgresTest, ABrokerThatOpensTheLedgerTakesItOver) {
-  const auto open_for = [&](const std::string& owner) {
-    auto store = open_postgres_store(url, {schema.name(), owner});
-    EXPECT_TRUE(store) << store.error().text();
-    return make_stored_ledger(*std::move(store), {publish});
-  };
-  const auto one = open_for("one"), also_one = open_for("one");
-  EXPECT_TRUE(one->apply(submits(0, 1), start_us));
-  const auto other = open_for("other");
-  const auto refused = one->apply(submits(1, 1), start_us);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::ledger_in_use) << refused.error().text();
-  EXPECT_FALSE(may_try_again(refused.error()));
-  EXPECT_EQ(also_one->apply(submits(1, 1), start_us).error().code, Code::ledger_in_use);
-  EXPECT_TRUE(other->apply(submits(1, 1), start_us));
 }
 
 TEST_F(PostgresTest, ABrokerThatFallsSilentInATransactionHoldsNobodyUp) {

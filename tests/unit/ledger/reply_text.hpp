@@ -128,6 +128,13 @@ struct Printer {
     out << " ";
   }
   void operator()(const PauseReply& r) { out << r.changed << r.more; }
+  void operator()(const BeatReply& r) { out << r.others; }
+  void operator()(const NewsReply& r) {
+    for (const News& one : r.news) {
+      out << static_cast<int>(one.kind) << one.tenant << "/" << one.name << "/" << one.number
+          << ";";
+    }
+  }
   void operator()(const DropReply& r) {
     out << r.dropped << "," << r.not_failed << "," << r.unknown << r.more;
   }

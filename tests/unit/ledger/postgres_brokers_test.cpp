@@ -1,0 +1,151 @@
+// Several brokers on one database: whose leases are whose, and what one hears of the others.
+#include "tests/unit/ledger/harness.hpp"
+
+namespace millrace::broker::test {
+namespace {
+
+constexpr std::int64_t long_us = 60'000'000;
+
+class PostgresBrokersTest : public testing::Test {
+ protected:
+  std::unique_ptr<Ledger> open(const std::string& broker) {
+    PostgresLedgerOptions options;
+    options.schema = schema.name();
+    options.broker = broker;
+    auto store = open_postgres_store(url, std::move(options));
+    EXPECT_TRUE(store) << store.error().text();
+    return make_stored_ledger(*std::move(store), {publish});
+  }
+  template <class R>
+  static R ask(Ledger& ledger, Operation operation) {
+    const auto replies = ledger.apply(std::span(&operation, 1), start_us);
+    EXPECT_TRUE(replies) << replies.error().text();
+    EXPECT_TRUE(replies->front()) << replies->front().error().text();
+    return std::get<R>(*replies->front());
+  }
+  static std::uint64_t beat(Ledger& ledger, std::int64_t alive_us = long_us) {
+    return ask<BeatReply>(ledger, BeatBroker{alive_us}).others;
+  }
+  static LeaseId lease(Ledger& ledger, const std::string& id) {
+    ask<SubmitReply>(ledger, job(id, "b"));
+    return ask<ClaimReply>(ledger, claim(1)).jobs.at(0).lease;
+  }
+  // The leases that the broker may take back, and whether it may take this one.
+  static bool finds(Ledger& ledger, LeaseId lease) {
+    const auto all = ask<FindLapsedReply>(ledger, FindLapsed{0, {}, true}).leases;
+    return std::ranges::any_of(all, [&](const LapsedLease& one) { return one.lease == lease; });
+  }
+  static std::size_t takes(Ledger& ledger, LeaseId lease) {
+    GiveBack give{{lease}, Blame::none, "engine"};
+    give.only_own = true;
+    return ask<GiveBackReply>(ledger, give).returned.size();
+  }
+  std::string news(Ledger& ledger) {
+    const auto reply = ask<NewsReply>(ledger, ReadNews{marks});
+    marks = reply.marks;
+    std::string out;
+    for (const News& one : reply.news) {
+      out += std::to_string(static_cast<int>(one.kind)) + " " + one.tenant + "/" + one.name + " " +
+             std::to_string(one.number) + "\n";
+    }
+    return out;
+  }
+
+  const std::string url = millrace::test::postgres_url();
+  const PostgresSchema schema;
+  NewsMarks marks;
+};
+
+TEST_F(PostgresBrokersTest, ABrokerCountsTheOthersThatLive) {
+  const auto one = open("one"), also_one = open("one"), two = open("two"), nobody = open("");
+  EXPECT_EQ(beat(*one), 0u);
+  EXPECT_EQ(beat(*also_one), 0u);
+  EXPECT_EQ(beat(*two), 1u);
+  EXPECT_EQ(beat(*one), 1u);
+  EXPECT_EQ(beat(*nobody), 0u);
+  EXPECT_EQ(beat(*two, 0), 1u);  // it leaves
+  EXPECT_EQ(beat(*one), 0u);
+}
+
+TEST_F(PostgresBrokersTest, LeasesOfABrokerThatLivesAreLeftToIt) {
+  const auto one = open("one"), two = open("two");
+  beat(*one);
+  beat(*two);
+  const LeaseId held = lease(*one, "a");
+  EXPECT_TRUE(finds(*one, held));
+  EXPECT_FALSE(finds(*two, held));
+  EXPECT_TRUE(ask<FindLapsedReply>(*two, FindLapsed{INT64_MAX, {"engine"}}).leases.empty());
+  EXPECT_EQ(takes(*two, held), 0u);
+  beat(*one, 0);
+  EXPECT_TRUE(finds(*two, held));
+  EXPECT_EQ(takes(*two, held), 1u);
+}
+
+TEST_F(PostgresBrokersTest, ALeaseFollowsTheBrokerThatRenewsIt) {
+  const auto one = open("one"), two = open("two");
+  beat(*one);
+  beat(*two);
+  const LeaseId held = lease(*one, "a");
+  EXPECT_TRUE(ask<RenewReply>(*two, Renew{"engine", {held}, start_us}).lost.empty());
+  EXPECT_FALSE(finds(*one, held));
+  EXPECT_EQ(takes(*one, held), 0u);
+  EXPECT_TRUE(finds(*two, held));
+  // Whoever brings the engine's end ends the job.
+  EXPECT_EQ(ask<FinishReply>(*one, Finish{held, JobState::completed, "r", "engine"}).number, 1u);
+}
+
+TEST_F(PostgresBrokersTest, AnEngineMayReleaseALeaseAtAnyBroker) {
+  const auto one = open("one"), two = open("two");
+  beat(*one);
+  const LeaseId held = lease(*one, "a");
+  const auto back = ask<GiveBackReply>(*two, GiveBack{{held}, Blame::none, "engine"});
+  EXPECT_EQ(back.returned, std::vector<std::string>{"a"});
+}
+
+TEST_F(PostgresBrokersTest, ABrokerHearsWhatTheOthersCommitAndOnlyOnce) {
+  const auto one = open("one"), two = open("two");
+  beat(*one);
+  beat(*two);
+  news(*two);
+  const auto replies = one->apply(
+      std::vector<Operation>{job("a", "b"), job("b", "b"), job("c", "b"), claim(2)}, start_us);
+  ASSERT_TRUE(replies) << replies.error().text();
+  EXPECT_EQ(news(*two), "1 default/ 3\n");
+  EXPECT_EQ(news(*two), "");
+  const auto leased = std::get<ClaimReply>(*replies->at(3)).jobs;
+  ask<FinishReply>(*one, Finish{leased[0].lease, JobState::completed, "r", "engine"});
+  EXPECT_EQ(news(*two), "0 default/results 1\n");
+  // The lease was handed out by the one, and a client of the two cancels it.
+  marks.clear();
+  news(*one);
+  ask<CancelReply>(*two, CancelJobs{tenant, {leased[1].job}, ""});
+  EXPECT_EQ(news(*one), "3 default/engine " + std::to_string(leased[1].lease) + "\n");
+}
+
+TEST_F(PostgresBrokersTest, NobodyTellsNewsWhileNobodyListens) {
+  const auto one = open("one"), two = open("two");
+  beat(*one);
+  lease(*one, "a");
+  beat(*two);
+  EXPECT_EQ(news(*two), "");
+  lease(*one, "b");
+  EXPECT_EQ(news(*two), "1 default/ 1\n");
+  EXPECT_EQ(news(*one), "");
+}
+
+TEST_F(PostgresBrokersTest, ReadersOfTheStreamOfBatchesHearOfTheirEnds) {
+  const auto one = open("one"), two = open("two");
+  beat(*one);
+  beat(*two);
+  const LeaseId held = lease(*one, "a");
+  ChangeBatch close;
+  close.batch = "b";
+  close.close = true;
+  ask<UpdateBatchReply>(*one, UpdateBatch{tenant, close});
+  news(*two);
+  ask<FinishReply>(*one, Finish{held, JobState::completed, "r", "engine"});
+  EXPECT_EQ(news(*two), "0 default/batches 1\n0 default/results 1\n");
+}
+
+}  // namespace
+}  // namespace millrace::broker::test
