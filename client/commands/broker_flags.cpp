@@ -92,7 +92,8 @@ Result<std::unique_ptr<Session>> open(const BrokerFlags& flags, const Clock& clo
 void add_broker_flags(CLI::App& app, BrokerFlags& flags) {
   app.add_option("--broker", flags.endpoint,
                  "the broker's endpoint for clients" +
-                     at_length("Else $MILLRACE_BROKER, or the endpoint of the context."))
+                     at_length("Else $MILLRACE_BROKER, or the endpoint of the context. Of several "
+                               "brokers on one ledger name all, with commas."))
       ->type_name("ADDR");
   app.add_option("--context", flags.context,
                  "a broker that millrace context names" +

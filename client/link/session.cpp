@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "schemas/base/net/endpoint_list.hpp"
 #include "schemas/codec.hpp"
 
 namespace millrace::client {
@@ -20,6 +21,7 @@ class BrokerSession final : public Session {
  public:
   BrokerSession(SessionOptions options, const Clock& clock, std::unique_ptr<BrokerSocket> socket)
       : options_(std::move(options)),
+        endpoints_(options_.endpoint),
         clock_(clock),
         socket_(std::move(socket)),
         heard_us_(clock.monotonic_us()),
@@ -58,7 +60,7 @@ class BrokerSession final : public Session {
   }
   const Welcome& welcome() const override { return welcome_; }
   std::size_t unanswered() const override { return questions_.size(); }
-  const std::string& endpoint() const override { return options_.endpoint; }
+  const std::string& endpoint() const override { return endpoints_.current(); }
   bool keyed() const override { return !options_.key.public_key.empty(); }
 
  private:
@@ -71,6 +73,7 @@ class BrokerSession final : public Session {
   void ask_to_watch(const std::string& stream, std::uint64_t& question);
 
   SessionOptions options_;
+  net::EndpointList endpoints_;
   const Clock& clock_;
   std::unique_ptr<BrokerSocket> socket_;
   std::map<std::uint64_t, Question> questions_;
@@ -89,7 +92,7 @@ class BrokerSession final : public Session {
 
 // Opens a new connection and sends a hello. Both sides drop what was in flight on the last one.
 Status BrokerSession::greet() {
-  MILLRACE_TRY(socket_->connect(options_.endpoint));
+  MILLRACE_TRY(socket_->connect(endpoints_.current()));
   Hello hello;
   hello.role = Role::client;
   hello.name = options_.name;
@@ -108,6 +111,7 @@ Status BrokerSession::lose(const std::string& reason) {
   if (!ready_) {
     greeting_ms_ = std::min(greeting_ms_ * 2, options_.greeting_max_ms);
   }
+  endpoints_.next();
   MILLRACE_TRY(greet());
   told_away_ = true;
   if (options_.on_event) {
@@ -166,7 +170,7 @@ Status BrokerSession::check_patience() {
   if (!ready_) {
     if (now() - greeted_us_ > greeting_ms_ * us_per_ms) {
       const auto refusal = std::exchange(put_off_, std::nullopt);
-      return lose(refusal ? refusal->text() : "no answer from " + options_.endpoint);
+      return lose(refusal ? refusal->text() : "no answer from " + endpoints_.current());
     }
     return {};
   }
@@ -239,7 +243,7 @@ Status BrokerSession::poll(std::uint32_t timeout_ms, std::vector<Envelope>& answ
     return lose(std::exchange(farewell_, {}));
   }
   if (happened.lost && ready_ && farewell_.empty()) {
-    return lose("the connection to " + options_.endpoint + " broke");
+    return lose("the connection to " + endpoints_.current() + " broke");
   }
   return check_patience();
 }

@@ -33,7 +33,9 @@ struct LinkEvent {
 };
 
 struct SessionOptions {
-  std::string endpoint;               // "tcp://127.0.0.1:5551", "ipc:///run/millrace/client"
+  // "tcp://127.0.0.1:5551", "ipc:///run/millrace/client"; of several brokers on one ledger all, see
+  // net::EndpointList: when one is away, the session turns to the next.
+  std::string endpoint;
   std::string name;                   // for people: host and process
   KeyPair key{};                      // for a broker with keys; empty: none
   std::uint32_t greeting_ms = 1'000;  // first wait for a Welcome; doubles up to the next
@@ -74,8 +76,8 @@ class Session {
   virtual std::uint64_t away_ms() const = 0;   // 0 while ready
   virtual const Welcome& welcome() const = 0;  // the last one
   virtual std::size_t unanswered() const = 0;
-  virtual const std::string& endpoint() const = 0;
-  virtual bool keyed() const = 0;  // it has a key
+  virtual const std::string& endpoint() const = 0;  // that is in use
+  virtual bool keyed() const = 0;                   // it has a key
 };
 
 }  // namespace millrace::client

@@ -19,23 +19,26 @@ Result<std::unique_ptr<Link>> Link::open(net::Context& context, const std::strin
                                          const net::CurveKeys& keys, SessionOptions options,
                                          Executor& executor, const Clock& clock) {
   MILLRACE_ASSIGN(auto waker, net::Waker::create());
-  MILLRACE_TRY(net::prepare_endpoint(broker));
-  MILLRACE_ASSIGN(net::Socket socket,
-                  net::Socket::open(context, net::Kind::dealer, {.curve = keys}));
-  MILLRACE_ASSIGN(net::Monitor monitor,
-                  net::Monitor::watch(context, socket, net::Monitor::Events::failed_handshakes));
-  MILLRACE_TRY(socket.connect(broker));
-  log_info("connecting to the broker", {{"broker", broker}, {"name", options.name}});
-  return std::unique_ptr<Link>(new Link(std::move(socket), std::move(monitor), std::move(waker),
-                                        std::move(options), executor, clock));
+  const std::string name = options.name;
+  std::unique_ptr<Link> link(
+      new Link(context, broker, keys, std::move(waker), std::move(options), executor, clock));
+  // Each one is tried, so that a mistake in one shows at once and not when it is needed.
+  for (std::size_t i = 0; i < link->brokers_.all().size(); ++i) {
+    link->brokers_.next();
+    MILLRACE_TRY(link->connect());
+  }
+  log_info("connecting to the broker", {{"broker", link->brokers_.current()}, {"name", name}});
+  return link;
 }
 
-Link::Link(net::Socket socket, net::Monitor monitor, std::unique_ptr<net::Waker> waker,
-           SessionOptions options, Executor& executor, const Clock& clock)
+Link::Link(net::Context& context, const std::string& brokers, net::CurveKeys keys,
+           std::unique_ptr<net::Waker> waker, SessionOptions options, Executor& executor,
+           const Clock& clock)
     : executor_(executor),
       clock_(clock),
-      socket_(std::move(socket)),
-      monitor_(std::move(monitor)),
+      context_(context),
+      brokers_(brokers),
+      keys_(std::move(keys)),
       waker_(std::move(waker)),
       session_(std::move(options), executor, clock) {
   executor.on_change([w = waker_.get()] { w->wake(); });
@@ -45,6 +48,27 @@ Link::~Link() {
   executor_.on_change({});  // the executor may still be in a step, and the waker ends here
 }
 
+// What was queued on the last connection is dropped with it.
+Status Link::connect() {
+  poller_.reset();
+  connection_.reset();
+  MILLRACE_TRY(net::prepare_endpoint(brokers_.current()));
+  MILLRACE_ASSIGN(net::Socket socket,
+                  net::Socket::open(context_, net::Kind::dealer, {.curve = keys_}));
+  MILLRACE_ASSIGN(net::Monitor monitor,
+                  net::Monitor::watch(context_, socket, net::Monitor::Events::failed_handshakes));
+  MILLRACE_TRY(socket.connect(brokers_.current()));
+  connection_.emplace(std::move(socket), std::move(monitor));
+  return {};
+}
+
+void Link::watch() {
+  poller_.emplace();
+  socket_place_ = poller_->add(connection_->socket);
+  poller_->add(connection_->monitor.events());
+  waker_place_ = poller_->add(*waker_);
+}
+
 void Link::stop() noexcept {
   ++stops_;
   waker_->wake();
@@ -52,7 +76,7 @@ void Link::stop() noexcept {
 
 Result<bool> Link::flush() {
   while (const std::string* frame = session_.next_frame()) {
-    if (const Status sent = socket_.send_frame(*frame); !sent) {
+    if (const Status sent = connection_->socket.send_frame(*frame); !sent) {
       if (sent.error().code == Code::overloaded || sent.error().code == Code::unreachable)
         return true;
       return fail(sent.error());
@@ -64,7 +88,7 @@ Result<bool> Link::flush() {
 
 Status Link::receive() {
   for (int i = 0; i < frames_at_once; ++i) {
-    auto message = socket_.receive();
+    auto message = connection_->socket.receive();
     if (!message) {
       if (message.error().code != Code::too_large) return fail(message.error());
       log_warn("a message from the broker was dropped", message.error());
@@ -79,22 +103,24 @@ Status Link::receive() {
 // ZeroMQ does not connect again after such a refusal, so that the engine would wait for ever.
 Status Link::check_refusal() {
   while (true) {
-    MILLRACE_ASSIGN(const auto event, monitor_.next());
+    MILLRACE_ASSIGN(const auto event, connection_->monitor.next());
     if (!event) return {};
     if (auto refusal = net::key_refusal(*event)) return fail(*std::move(refusal));
   }
 }
 
 Status Link::run() {
-  net::Poller poller;
-  const std::size_t socket_place = poller.add(socket_);
-  poller.add(monitor_.events());
-  const std::size_t waker_place = poller.add(*waker_);
   int stops_seen = 0;
   std::int64_t give_up_us = 0;
   for (;;) {
     for (; stops_seen < stops_.load(); ++stops_seen) session_.drain("a signal asks for it");
     session_.pump();
+    if (session_.take_move() && !brokers_.alone()) {
+      brokers_.next();
+      log_info("turning to the next broker", {{"broker", brokers_.current()}});
+      MILLRACE_TRY(connect());
+    }
+    if (!poller_) watch();
     MILLRACE_ASSIGN(const bool blocked, flush());
     if (session_.finished()) break;
     const std::int64_t now = clock_.monotonic_us();
@@ -102,12 +128,12 @@ Status Link::run() {
       if (give_up_us == 0) give_up_us = now + last_frames_us;
       if (now >= give_up_us) break;
     }
-    poller.watch_writable(socket_place, blocked);
+    poller_->watch_writable(socket_place_, blocked);
     const std::int64_t due_ms = (session_.due_us() - now + 999) / 1'000;
-    MILLRACE_TRY(poller.wait(std::clamp<std::int64_t>(due_ms, 0, longest_wait_ms)));
+    MILLRACE_TRY(poller_->wait(std::clamp<std::int64_t>(due_ms, 0, longest_wait_ms)));
     MILLRACE_TRY(check_refusal());
-    if (poller.readable(waker_place)) waker_->drain();
-    if (poller.readable(socket_place)) MILLRACE_TRY(receive());
+    if (poller_->readable(waker_place_)) waker_->drain();
+    if (poller_->readable(socket_place_)) MILLRACE_TRY(receive());
   }
   return session_.outcome();
 }

@@ -59,6 +59,7 @@ void Session::hello() {
 void Session::leave(std::string_view why) {
   out_.clear();
   state_ = State::away;
+  move_ = true;
   hello_wait_ms_ = options_.hello_ms;
   hello_due_us_ = now_us();
   if (std::exchange(told_away_, true)) return;
@@ -316,6 +317,7 @@ void Session::keep_contact() {
   if (state_ != State::joined && now >= hello_due_us_) {
     if (state_ == State::greeting && !std::exchange(told_away_, true))
       log_warn("no answer from the broker yet; trying again", {{"name", options_.name}});
+    move_ = move_ || state_ == State::greeting;
     hello();
   }
 }

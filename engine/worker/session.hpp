@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/worker/executor.hpp"
 #include "engine/worker/lease_book.hpp"
@@ -50,6 +51,9 @@ class Session {
   // Frames to send, oldest first.
   const std::string* next_frame() const { return out_.empty() ? nullptr : &out_.front(); }
   void frame_sent() { out_.pop_front(); }
+  // Whether the broker is away since the last call, or did not answer a hello: where there are
+  // several, the frames that follow are for the next one.
+  bool take_move() { return std::exchange(move_, false); }
 
   // Takes no more jobs, hands back those that wait, finishes those that run within the timeout, and
   // leaves. The second call leaves at once.
@@ -98,6 +102,7 @@ class Session {
   LeaseBook book_;
   std::deque<std::string> out_;
   State state_ = State::away;
+  bool move_ = false;
   Status outcome_;
 
   std::uint64_t next_id_ = 1;

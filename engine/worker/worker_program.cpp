@@ -65,7 +65,8 @@ std::string host_name() {
 }
 
 void add_program_options(CLI::App& app, ProgramFlags& flags) {
-  app.add_option("--broker", flags.broker, "the broker's endpoint for engines")
+  app.add_option("--broker", flags.broker,
+                 "the broker's endpoint for engines; several brokers on one ledger: with commas")
       ->type_name("ADDR")
       ->capture_default_str();
   app.add_option("--key", flags.key, "file with this engine's key [none]")
@@ -108,7 +109,10 @@ std::vector<std::string> program_arguments(const ProgramFlags& flags) {
 
 Status begin_program(const ProgramFlags& flags) {
   MILLRACE_TRY(set_up_log(flags.log));
-  MILLRACE_TRY(net::prepare_endpoint(flags.broker));  // before the slow load of a model
+  const net::EndpointList brokers(flags.broker);
+  for (const std::string& endpoint : brokers.all()) {
+    MILLRACE_TRY(net::prepare_endpoint(endpoint));  // before the slow load of a model
+  }
   MILLRACE_TRY(key_for(flags.key, flags.broker));
   MILLRACE_TRY(trace::check_url(flags.traces));
   if (flags.die_with_parent) MILLRACE_TRY(die_with_parent());

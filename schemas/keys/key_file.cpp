@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <new>
@@ -12,6 +13,7 @@
 #include <system_error>
 
 #include "schemas/base/env.hpp"
+#include "schemas/base/net/endpoint_list.hpp"
 #include "schemas/base/net/socket.hpp"
 #include "schemas/keys/grants.hpp"
 
@@ -165,9 +167,13 @@ Result<KeyPair> read_client_key(const std::string& path) {
 
 Result<KeyPair> key_for(const std::string& path, const std::string& endpoint) {
   if (!path.empty()) return read_client_key(path);
-  if (!endpoint.starts_with("tcp://") || net::is_loopback(endpoint)) return KeyPair();
+  const net::EndpointList endpoints(endpoint);
+  const auto strange = std::ranges::find_if(endpoints.all(), [](const std::string& one) {
+    return one.starts_with("tcp://") && !net::is_loopback(one);
+  });
+  if (strange == endpoints.all().end()) return KeyPair();
   return fail(Code::unauthorized,
-              endpoint +
+              *strange +
                   " is on another machine, and no key is given: nobody would know who "
                   "listens there",
               std::string("give --key FILE or set ") + key_variable +

@@ -103,6 +103,25 @@ TEST_F(EventLoopTest, ABrokerThatNeverAnswersIsUnreachable) {
   EXPECT_TRUE(run(producer)) << "without a limit the loop waits";
 }
 
+TEST_F(EventLoopTest, ASessionTurnsToTheNextBrokerWithItsQuestions) {
+  SessionOptions options;
+  options.endpoint = "tcp://first:1,tcp://second:1";
+  broker_.away = "tcp://first:1";
+  session_ = broker_.open_session(std::move(options));
+  // The one that serves is lost in the middle, and the other one takes over.
+  broker_.at_wait = [this] {
+    if (broker_.away == "tcp://second:1" || broker_.jobs.empty()) return;
+    EXPECT_EQ(session_->endpoint(), "tcp://second:1");
+    broker_.away = "tcp://second:1";
+    broker_.restart(true);
+  };
+  Producer producer(*session_, clock_);
+  ASSERT_TRUE(run(producer));
+  expect_all_once(producer.answers);
+  expect_all_once(producer.results);
+  EXPECT_EQ(session_->endpoint(), "tcp://first:1");
+}
+
 TEST_F(EventLoopTest, TheHintAboutASilentBrokerFitsTheKeyAndTheEndpoint) {
   broker_.silent = true;
   const auto hint = [this](SessionOptions options) {

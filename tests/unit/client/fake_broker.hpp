@@ -66,6 +66,7 @@ class FakeBroker {
   std::string epoch = "e";
   std::vector<EngineInfo> engines;  // that it names in its status
   bool greeted = false, lost = false;
+  std::string away;  // the endpoint at which nobody answers; empty: it is not looked at
   std::uint32_t connections = 0, waits = 0, resubmitted = 0;
   std::vector<std::uint32_t> timeouts_ms;  // of each wait
   std::vector<std::string> frames;         // in flight to the client
@@ -82,7 +83,8 @@ class FakeBroker {
 class FakeSocket final : public BrokerSocket {
  public:
   explicit FakeSocket(FakeBroker& broker) : broker_(broker) {}
-  Status connect(const std::string&) override {
+  Status connect(const std::string& endpoint) override {
+    if (!broker_.away.empty()) broker_.silent = endpoint == broker_.away;
     ++broker_.connections;
     broker_.greeted = broker_.lost = false;
     broker_.frames.clear();

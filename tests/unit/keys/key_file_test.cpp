@@ -138,6 +138,9 @@ TEST_F(KeyFileTest, IsNeededForOtherMachinesOnly) {
   const auto remote = key_for("", "tcp://10.0.0.1:5570");
   ASSERT_FALSE(remote);
   EXPECT_EQ(remote.error().code, Code::unauthorized);
+  const auto one_of_two = key_for("", "tcp://127.0.0.1:5570,tcp://10.0.0.1:5570");
+  ASSERT_FALSE(one_of_two);
+  EXPECT_TRUE(one_of_two.error().message.starts_with("tcp://10.0.0.1:5570"));
 }
 
 }  // namespace

@@ -150,6 +150,41 @@ TEST(Link, ComesBackToANewBrokerWithItsResults) {
   std::filesystem::remove(path);
 }
 
+TEST(Link, TurnsToTheNextBrokerWithItsLeases) {
+  net::Context context;
+  FakeExecutor executor;
+  const SystemClock clock;
+  std::optional<ScriptedBroker> first;
+  first.emplace(context, "inproc://first", "b1");
+  ScriptedBroker second(context, "inproc://second", "b2");
+  auto link = Link::open(context, "inproc://nobody,inproc://first,inproc://second", {},
+                         session_options(), executor, clock);
+  ASSERT_TRUE(link) << link.error().text();
+  Status ended;
+  std::thread thread([&] { ended = (*link)->run(); });
+  first->expect<Heartbeat>();
+  first->say(Leases{{make_lease(7)}});
+  while (first->expect<Heartbeat>().leases.empty()) {
+  }
+  first.reset();  // without goodbye
+  EXPECT_EQ(second.expect<Heartbeat>().leases, std::vector<LeaseId>{7});
+  executor.answer_at_once();
+  (*link)->stop();
+  (*link)->stop();
+  thread.join();
+  EXPECT_TRUE(ended);
+}
+
+TEST(Link, AMistakeInAnyOfTheEndpointsIsRefused) {
+  net::Context context;
+  FakeExecutor executor;
+  const SystemClock clock;
+  const auto link =
+      Link::open(context, "inproc://first,tcp://nonsense", {}, session_options(), executor, clock);
+  ASSERT_FALSE(link);
+  EXPECT_EQ(link.error().code, Code::usage);
+}
+
 TEST(Link, StopsWithoutABroker) {
   net::Context context;
   FakeExecutor executor;
