@@ -1,22 +1,15 @@
 #include "broker/ledger/postgres_copy.hpp"
 
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 
 #include "broker/ledger/postgres_bulk.hpp"
 #include "broker/ledger/postgres_connection.hpp"
 #include "broker/ledger/postgres_schema.hpp"
 #include "schemas/base/hash.hpp"
-#include "schemas/base/random_id.hpp"
 
 namespace millrace::broker {
 namespace {
-
-// A broker writes at least once a second.
-constexpr std::chrono::milliseconds watched{3000};
-constexpr const char* recently = "60 seconds";
 
 std::string bytea(std::string_view bytes) {
   return "'\\x" + hex(bytes) + "'::bytea";
@@ -25,7 +18,7 @@ std::string bytea(std::string_view bytes) {
 std::string all_tables() {
   std::string out;
   for (const CopiedTable& table : copied_tables()) out.append("@.").append(table.name).append(", ");
-  return out + "@.handles, @.tenants";
+  return out + "@.handles, @.tenants, @.brokers, @.news";
 }
 
 Result<std::int64_t> ask_integer(PostgresBulk& bulk, std::string_view sql) {
@@ -60,25 +53,19 @@ Result<LedgerFacts> read_facts(PostgresBulk& bulk) {
                      std::strtoull(rows[0][3].c_str(), nullptr, 10)};
 }
 
-// Notices a broker by its commits. Whoever commits nothing for so long has ended, or is cut off.
 Status refuse_served(PostgresBulk& bulk) {
-  const std::string commits =
-      "SELECT coalesce(sum(batch), 0) FROM @.handles WHERE seen_us > (extract(epoch FROM "
-      "clock_timestamp() - interval '" +
-      std::string(recently) + "') * 1000000)::bigint";
-  MILLRACE_ASSIGN(const std::int64_t before, ask_integer(bulk, commits));
-  if (before == 0) return {};
-  const std::string all = "SELECT coalesce(sum(batch), 0) FROM @.handles";
-  MILLRACE_ASSIGN(const std::int64_t first, ask_integer(bulk, all));
-  std::this_thread::sleep_for(watched);
-  MILLRACE_ASSIGN(const std::int64_t then, ask_integer(bulk, all));
-  if (then == first) return {};
-  return fail(Code::ledger_in_use, bulk.place() + ": a broker serves this ledger",
-              "stop the broker first (millrace drain), and begin again");
-}
-
-std::string take_over() {
-  return "UPDATE @.meta SET owner = " + bytea("millrace migrate " + random_id());
+  MILLRACE_ASSIGN(const auto there, bulk.ask("SELECT to_regclass('@.brokers') IS NOT NULL"));
+  if (there.size() != 1 || there[0][0] != "t") return {};  // tables of the first version
+  MILLRACE_ASSIGN(const std::int64_t alive,
+                  ask_integer(bulk,
+                              "SELECT count(*) FROM @.brokers WHERE until_us > (extract(epoch FROM "
+                              "clock_timestamp()) * 1000000)::bigint"));
+  if (alive == 0) return {};
+  return fail(Code::ledger_in_use,
+              bulk.place() + ": " + (alive == 1 ? "a broker serves" : "brokers serve") +
+                  " this ledger, or ended without a word not long ago",
+              "stop every broker first (millrace drain); of one that was killed the heartbeat runs "
+              "out within two lease times");
 }
 
 class PostgresReader final : public RowReader {
@@ -105,10 +92,10 @@ class PostgresSource final : public CopiedLedger {
     MILLRACE_TRY(bulk_.connect());
     MILLRACE_TRY(check_postgres_version(bulk_, "copied"));
     MILLRACE_TRY(refuse_served(bulk_));
-    MILLRACE_TRY(bulk_.execute(take_over()));
-    // The snapshot is taken after the locks.
+    // The snapshot is taken after the locks. A broker that came meanwhile waits for them.
     MILLRACE_TRY(bulk_.begin("REPEATABLE READ"));
     MILLRACE_TRY(bulk_.execute("LOCK TABLE " + all_tables() + ", @.meta IN SHARE MODE"));
+    MILLRACE_TRY(refuse_served(bulk_));
     return check_postgres_version(bulk_, "copied");
   }
 
@@ -174,7 +161,7 @@ Status PostgresTarget::make_tables() {
   MILLRACE_TRY(connection.connect());
   MILLRACE_TRY(migrate_postgres(connection));
   connection.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-  const auto rows = connection.ask(state_question, "10000");
+  const auto rows = connection.ask(state_question, "10000", "");
   const PostgresState state = read_state(rows);
   connection.ask("COMMIT");
   MILLRACE_TRY(connection.status());
@@ -225,7 +212,7 @@ Status PostgresTarget::open() {
   MILLRACE_TRY(bulk_.begin("READ COMMITTED"));
   MILLRACE_TRY(bulk_.execute("LOCK TABLE " + all_tables() + " IN EXCLUSIVE MODE"));
   MILLRACE_TRY(check_empty(copied_tables()));
-  MILLRACE_TRY(bulk_.execute(take_over() + ", version = -abs(version)"));
+  MILLRACE_TRY(bulk_.execute("UPDATE @.meta SET version = -abs(version)"));
   return bulk_.execute("COMMIT");
 }
 
@@ -248,6 +235,7 @@ Status PostgresTarget::complete() {
   MILLRACE_TRY(bulk_.begin("READ COMMITTED"));
   MILLRACE_TRY(bulk_.execute("ANALYZE " + all_tables()));
   MILLRACE_TRY(bulk_.execute("DELETE FROM @.handles"));
+  MILLRACE_TRY(bulk_.execute("DELETE FROM @.brokers"));
   MILLRACE_TRY(bulk_.execute("UPDATE @.meta SET version = abs(version)"));
   MILLRACE_TRY(bulk_.execute("COMMIT"));
   return lock_.execute("ROLLBACK");
