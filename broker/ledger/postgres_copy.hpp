@@ -2,8 +2,8 @@
 // The ledger in PostgreSQL as the source or the target of a copy (ledger_copy.hpp).
 //
 // Source: one transaction with one snapshot, and locks on all tables under which others may read
-// and not write. A broker that still serves the ledger is noticed by its commits, and refused; one
-// that was not noticed finds that the ledger has another owner, and ends.
+// and not write. Where a broker's heartbeat still counts, the copy is refused; a broker that starts
+// meanwhile waits for the locks.
 // Target: the version in the table `meta` is negative as long as the copy is under way, and every
 // transaction of a broker reads it. A lock on the table `migrations`, in a transaction that is open
 // to the end, keeps a second copy away.
