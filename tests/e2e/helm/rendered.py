@@ -52,7 +52,7 @@ SETS = {
                           "engines": [{"ipBlock": {"cidr": "10.1.0.0/16"}}],
                           "metrics": [{"namespaceSelector": {"matchLabels": {"p": "m"}}}]}},
     "postgresql": {
-        "broker": {"ledger": {"kind": "postgresql", "postgresql": {
+        "broker": {"replicas": 2, "ledger": {"kind": "postgresql", "postgresql": {
             "url": "postgresql://millrace@db:5432/millrace?sslmode=verify-full",
             "passwordSecret": {"name": "db", "key": "password"}}},
             "env": [{"name": "PGSSLROOTCERT", "value": "/etc/db/ca.crt"}],
