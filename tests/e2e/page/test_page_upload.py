@@ -12,6 +12,8 @@ def chat_lines(number):
 
 
 def drop(page, name, text):
+    # It is shown once the page's programs are there, which take the file.
+    expect(page.get_by_role("heading", name="Run a file")).to_be_visible()
     data = page.evaluate_handle("""([name, text]) => {
       const data = new DataTransfer();
       data.items.add(new File([text], name));
@@ -26,7 +28,6 @@ def drop(page, name, text):
 def test_a_dropped_file_runs_and_a_bad_one_says_where(place, visit):
     place.start_engine("--text", "an answer")
     page = visit(place)
-    expect(page.get_by_role("heading", name="Run a file")).to_be_visible()
     drop(page, "good.jsonl", chat_lines(30))
     good = page.locator("#runs li", has_text="good.jsonl")
     expect(good).to_contain_text("completed, 30 of 30 lines")
