@@ -110,7 +110,7 @@ def test_ten_thousand_idle_connections(place):
 def test_a_reader_that_stands_still(make_place):
     """Its job is cancelled when the queue is full; nothing piles up."""
     place = make_place()
-    place.start_engine("--text", "x" * 100_000, "--job-steps", "1000", "--step-ms", "5")
+    place.start_engine("--text", "x" * 100_000, "--job-steps", "10000", "--step-ms", "5")
     body = b'{"stream": true, "n": 128, "messages": [{"role": "user", "content": "Hello"}]}'
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
