@@ -34,8 +34,8 @@ struct OpenLedgerOptions {
   ReadColumns read_columns;  // required for a ledger of an earlier version that holds jobs
   Env* env = nullptr;        // required; not owned
   std::shared_ptr<const DiskMarks> disk_marks{};  // null: none
-  std::string broker{};   // names the broker in a database; empty: a random id
   std::string backups{};  // the folder of backups; empty: `backups` in the ledger's folder
+  std::string broker{};   // names the broker in a database; empty: a random id
 };
 
 // Returns the handles on the ledger, one for each batch that may be in flight: see LedgerThread.
