@@ -1,9 +1,12 @@
 """Several brokers on one database: clients and engines at each, brokers that are killed, and jobs
 that one broker leased and another cancels. Each job ends once, and streams have no gaps."""
+import json
+import subprocess
 import time
 
 import pytest
 import zmq
+from keyed import MILLRACE
 from patience import PATIENCE_S
 from postgres import PostgresServer
 from wire import Peer, end, job, read_all
@@ -252,3 +255,31 @@ def test_brokers_are_killed_again_and_again(brokers, context):
         engine.finish([x["lease"] for x in leases])
     every_job_ended_once(client, names)
     assert all(broker.terminate() == 0 for broker in brokers)
+
+
+def test_programs_turn_to_the_next_endpoint_when_their_broker_is_gone(brokers, context, tmp_path):
+    """The first broker is killed while jobs run that its client waits for."""
+    a, b = brokers
+
+    def both(socket):
+        return f"{a.endpoint(socket)},{b.endpoint(socket)}"
+
+    jobs, results = tmp_path / "jobs.jsonl", tmp_path / "results.jsonl"
+    jobs.write_text("".join(json.dumps({"custom_id": f"j{i}", "prompt": "p"}) + "\n"
+                            for i in range(60)))
+    engine = subprocess.Popen([MILLRACE.parent / "stub_engine", "--broker", both("engines"),
+                               "--name", "e", "--rows", "4", "--step-ms", "50", "--job-steps", "5"])
+    client = subprocess.Popen([MILLRACE, "submit", jobs, "--any-model", "--wait", "--timeout", "60",
+                               "--output", results, "--broker", both("clients")])
+    try:
+        wait_until(lambda: results.exists() and results.read_text().count("\n") > 8)
+        a.kill()
+        assert client.wait(PATIENCE_S) == 0
+    finally:
+        for process in (client, engine):
+            process.kill()
+            process.wait()
+    lines = [json.loads(x) for x in results.read_text().splitlines()]
+    assert sorted(x["custom_id"] for x in lines) == sorted(f"j{i}" for i in range(60))
+    assert all(x["response"]["status_code"] == 200 for x in lines)
+    assert [e["number"] for e in read_all(as_client(context, b))] == list(range(1, 61))
