@@ -107,7 +107,7 @@ def test_a_ledger_goes_to_postgresql_and_back_and_its_jobs_end_once(server, brok
     while counts(client)["completed"] < JOBS:
         assert time.monotonic() < until, counts(client)
         engine.say("ready", credit=20)
-        message = engine.receive(1)
+        message = engine.receive(0.1)  # else the broker takes the engine for silent
         if message and message["kind"] == "leases":
             finish(engine, [x["lease"] for x in message["body"]["leases"]])
     entries = read_all(client)
