@@ -1,6 +1,7 @@
 #include "broker/ledger/copied_tables.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "broker/ledger/postgres_values.hpp"
 
@@ -33,10 +34,8 @@ std::string names_of(std::span<const CopiedColumn> columns) {
   return out;
 }
 
-}  // namespace
-
-const std::vector<CopiedTable>& copied_tables() {
-  static const std::vector<CopiedTable> tables{
+std::vector<CopiedTable> tables_of_jobs() {
+  return {
       {"jobs",
        2,
        {{"tenant", text},
@@ -92,6 +91,11 @@ const std::vector<CopiedTable>& copied_tables() {
         {"engine", text},
         {"until_us", integer},
         {"alone", integer}}},
+  };
+}
+
+std::vector<CopiedTable> tables_of_groups() {
+  return {
       {"job_counts", 3, {{"tenant", text}, {"batch", text}, {"state", integer}, {"jobs", integer}}},
       {"ready_counts",
        4,
@@ -137,6 +141,16 @@ const std::vector<CopiedTable>& copied_tables() {
         {"number", integer},
         {"moved_us", integer}}},
   };
+}
+
+}  // namespace
+
+const std::vector<CopiedTable>& copied_tables() {
+  static const std::vector<CopiedTable> tables = [] {
+    std::vector<CopiedTable> out = tables_of_jobs();
+    std::ranges::move(tables_of_groups(), std::back_inserter(out));
+    return out;
+  }();
   return tables;
 }
 

@@ -22,7 +22,8 @@ struct LinePlace {
 std::optional<LinePlace> read_note(std::string_view note) {
   LinePlace place;
   const char* const end = note.data() + note.size();
-  const auto [middle, wrong_offset] = std::from_chars(note.data(), end, place.offset);
+  const auto [middle, wrong_offset] =
+      std::from_chars(note.data(), note.data() + note.size(), place.offset);
   if (wrong_offset != std::errc() || middle == end || *middle != between) return std::nullopt;
   const auto [rest, wrong_bytes] = std::from_chars(middle + 1, end, place.bytes);
   if (wrong_bytes != std::errc() || rest != end) return std::nullopt;
