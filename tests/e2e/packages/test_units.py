@@ -38,7 +38,7 @@ def test_a_unit_is_understood_by_systemd(unit, tmp_path):
 def test_the_broker_waits_for_addresses_that_come_up_late():
     lines = (UNITS / "millrace-broker.service").read_text().splitlines()
     for line in ("Wants=network-online.target", "After=network-online.target",
-                 "StartLimitIntervalSec=0", "Restart=on-failure", "RestartPreventExitStatus=2 4"):
+                 "StartLimitIntervalSec=0", "Restart=on-failure", "RestartPreventExitStatus=2"):
         assert line in lines, line
 
 
