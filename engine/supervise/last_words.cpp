@@ -40,10 +40,10 @@ std::string last_lines_of(const std::string& output) {
 std::optional<Error> own_error(const std::string& output) {
   const std::string words = last_lines_of(output);
   std::string hint;
-  for (std::size_t end = words.size(), begin = end; end != std::string::npos; end = begin) {
-    begin = end == 0 ? std::string::npos : words.rfind('\n', end - 1);
-    const std::size_t first = begin == std::string::npos ? 0 : begin + 1;
-    const std::string_view line = std::string_view(words).substr(first, end - first);
+  for (std::string_view rest = words; !rest.empty();) {
+    const std::size_t end_before = rest.rfind('\n');
+    const std::string_view line = rest.substr(end_before + 1);  // npos + 1 is 0
+    rest = end_before == std::string_view::npos ? std::string_view() : rest.substr(0, end_before);
     if (line.starts_with(hint_mark)) {
       hint = line.substr(hint_mark.size());
       continue;
