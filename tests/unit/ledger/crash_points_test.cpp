@@ -91,9 +91,8 @@ TEST(CrashPoints, TheRunHasAllThatWrites) {
   ScriptedRun run(1);
   ASSERT_TRUE(run.go());
   // A backup writes another file, and what brokers tell each other needs several of them.
-  const std::set<std::size_t> write_nothing = {Operation(BackUp{}).index(),
-                                               Operation(BeatBroker{}).index(),
-                                               Operation(ReadNews{}).index()};
+  const std::set<std::size_t> write_nothing = {
+      Operation(BackUp{}).index(), Operation(BeatBroker{}).index(), Operation(ReadNews{}).index()};
   for (std::size_t kind = 0; kind < std::variant_size_v<Operation>; ++kind) {
     if (write_nothing.contains(kind)) continue;
     EXPECT_TRUE(run.kinds().contains(kind))
