@@ -48,7 +48,7 @@ EVERY = [("millrace-engine",), ("millrace-broker",), ("millrace",),
 
 
 def test_the_list_of_commands_has_a_line_for_each():
-    assert len(commands()) == 34
+    assert len(commands()) == 35
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
@@ -80,7 +80,7 @@ def test_help_all_holds_what_does_not_fit():
                  "Allowed: [1 - 86400]"):
         assert text in engine and text in run, text
     every = shown("millrace", "--help-all")
-    assert sum(line.startswith("Usage: millrace ") for line in every) == 35
+    assert sum(line.startswith("Usage: millrace ") for line in every) == 36
 
 
 @pytest.mark.parametrize("words", [("millrace-broker",), ("millrace", "serve")], ids=" ".join)

@@ -58,5 +58,5 @@ def test_help_prints_the_help_of_a_command():
 
 def test_help_of_what_does_not_exist_names_what_was_meant():
     done = millrace("help", "stauts")
-    assert done.returncode == 2 and "did you mean stats or status?" in done.stderr
+    assert done.returncode == 2 and "did you mean status or stats?" in done.stderr
     assert "did you mean examples?" in millrace("help", "example").stderr
