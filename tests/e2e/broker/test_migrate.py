@@ -9,7 +9,7 @@ import pytest
 from keyed import MILLRACE
 from patience import PATIENCE_S
 from postgres import PostgresServer
-from wire import Peer, end, job, read_all
+from wire import as_client, as_engine, end, job, read_all
 
 JOBS = 90
 
@@ -26,21 +26,6 @@ def millrace(*words, code=0):
                           timeout=PATIENCE_S, check=False)
     assert done.returncode == code, (done.stdout, done.stderr)
     return done.stdout + done.stderr
-
-
-def join(context, broker, port, **hello):
-    peer = Peer(context, broker.endpoint(port), **hello)
-    peer.join()
-    return peer
-
-
-def as_client(context, broker):
-    return join(context, broker, "clients", role="client", name="c")
-
-
-def as_engine(context, broker, number):
-    return join(context, broker, "engines", role="engine", name="e", instance=f"e-{number}",
-                model="m")
 
 
 def take(engine, count):

@@ -5,7 +5,7 @@ import time
 import pytest
 from patience import PATIENCE_S
 from postgres import Pooler, PostgresServer
-from wire import Peer, end, job, read_all
+from wire import as_client, as_engine, end, job, read_all
 
 JOBS = 240
 
@@ -20,21 +20,6 @@ def server():
 @pytest.fixture
 def broker(server, broker_at):
     return broker_at(server.url, "--lease-ms", "1000")
-
-
-def join(context, broker, port, **hello):
-    peer = Peer(context, broker.endpoint(port), **hello)
-    peer.join()
-    return peer
-
-
-def as_client(context, broker):
-    return join(context, broker, "clients", role="client", name="c")
-
-
-def as_engine(context, broker, number):
-    return join(context, broker, "engines", role="engine", name="e", instance=f"e-{number}",
-                model="m")
 
 
 def work_until(engine, done, most):

@@ -117,6 +117,21 @@ class Peer:
         return body
 
 
+def join(context, broker, port, **hello):
+    peer = Peer(context, broker.endpoint(port), **hello)
+    peer.join()
+    return peer
+
+
+def as_client(context, broker):
+    return join(context, broker, "clients", role="client", name="c")
+
+
+def as_engine(context, broker, number):
+    return join(context, broker, "engines", role="engine", name="e", instance=f"e-{number}",
+                model="m")
+
+
 def job(name, **fields):
     return {"id": name, "model": "*", "prompt": f"say {name}", **fields}
 
