@@ -1,6 +1,4 @@
 // `millrace bench`: runs a load of a given shape, and tells how fast it went.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include "client/commands/command.hpp"
 #include "client/commands/engine_flags.hpp"
 #include "client/commands/load_text.hpp"
+#include "client/commands/progress_line.hpp"
 #include "client/commands/run_console.hpp"
 #include "client/run/backend.hpp"
 #include "client/run/temporary_place.hpp"
@@ -21,7 +20,6 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::int64_t told_every_us = 200'000;
 constexpr std::uint32_t leave_ms = 300;  // for the last questions to leave
 
 struct Flags {
@@ -46,7 +44,7 @@ class BenchRun {
   BenchRun(const Flags& flags, bool json)
       : flags_(flags),
         json_(json),
-        terminal_(!json && ::isatty(STDERR_FILENO) != 0),
+        line_(json),
         load_(flags.shape, clock_, [this](std::uint64_t done) { tell(done); }) {}
 
   Status run();
@@ -60,33 +58,19 @@ class BenchRun {
   Status run_embedded();
   Status run_on(Session& session, EventHandler& beside);
   void tell(std::uint64_t done);
-  void clear_line();
 
   const Flags& flags_;
-  bool json_, terminal_;
+  bool json_;
+  ProgressLine line_;
   const SystemClock clock_;
   BenchLoad load_;
-  std::int64_t told_us_ = 0;
-  bool line_ = false;
 };
 
 void BenchRun::tell(std::uint64_t done) {
-  const std::int64_t now = clock_.monotonic_us();
-  if (!terminal_ || now - told_us_ < told_every_us) {
-    return;
-  }
-  told_us_ = now;
-  line_ = true;
-  std::fprintf(stderr, "\r\x1b[K%s",
-               (grouped(done) + " of " + grouped(flags_.shape.jobs) + " jobs, " +
-                text("%.1f", rate(load_.report(), done)) + " jobs/s")
-                   .c_str());
-}
-
-void BenchRun::clear_line() {
-  if (std::exchange(line_, false)) {
-    std::fputs("\r\x1b[K", stderr);
-  }
+  line_.show([this, done] {
+    return grouped(done) + " of " + grouped(flags_.shape.jobs) + " jobs, " +
+           text("%.1f", rate(load_.report(), done)) + " jobs/s";
+  });
 }
 
 // Removes the results, as far as the key may. The jobs of a load that was stopped are cancelled,
@@ -96,7 +80,7 @@ Status BenchRun::run_on(Session& session, EventHandler& beside) {
   EventLoopOptions options = loop_options(flags_.broker);
   options.absence = Absence::is_failure;
   const Status done = load_.run(session, std::move(options), beside);
-  clear_line();
+  line_.clear();
   if (!flags_.keep && session.ready()) {
     if (!done) {
       session.ask(Cancel{{}, load_.stream()});
@@ -125,7 +109,7 @@ Status BenchRun::run() {
     return run_embedded();
   }
   MILLRACE_ASSIGN(const auto session,
-                  open_session(flags_.broker, clock_, json_, [this] { clear_line(); }));
+                  open_session(flags_.broker, clock_, json_, [this] { line_.clear(); }));
   EventHandler nothing;
   return run_on(*session, nothing);
 }

@@ -1,14 +1,13 @@
 // `millrace migrate`: copies a whole ledger into another store.
 #include "client/commands/migrate.hpp"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
 #include "broker/ledger/ledger_copy.hpp"
 #include "broker/ledger/open_ledger.hpp"
+#include "client/commands/progress_line.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/json_writer.hpp"
 #include "schemas/base/number_text.hpp"
@@ -16,40 +15,8 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::int64_t terminal_pause_us = 200'000;
-
 struct Flags {
   std::string from, to;
-};
-
-// The line on a terminal that tells how far the copy is.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool json) : shows_(!json && ::isatty(STDERR_FILENO) != 0) {}
-  ~ProgressLine() { clear(); }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void show(const broker::CopyProgress& progress) {
-    const std::int64_t now_us = clock_.monotonic_us();
-    if (!shows_ || now_us - shown_us_ < terminal_pause_us) return;
-    shown_us_ = now_us;
-    std::fprintf(stderr, "\r\x1b[K%s %s: %s of %s", progress.doing, progress.table,
-                 std::to_string(progress.rows).c_str(),
-                 count_text(progress.all_rows, "row").c_str());
-    std::fflush(stderr);
-    drawn_ = true;
-  }
-  void clear() {
-    if (drawn_) std::fputs("\r\x1b[K", stderr);
-    drawn_ = false;
-  }
-
- private:
-  const SystemClock clock_;
-  const bool shows_;
-  std::int64_t shown_us_ = 0;
-  bool drawn_ = false;
 };
 
 void print_tables(const broker::CopyReport& report, bool json) {
@@ -94,7 +61,10 @@ int migrate(const Flags& flags, bool json) {
   ProgressLine line(json);
   const auto report =
       broker::migrate_ledger(flags.from, flags.to, [&line](const broker::CopyProgress& progress) {
-        line.show(progress);
+        line.show([&progress] {
+          return std::string(progress.doing) + " " + progress.table + ": " +
+                 std::to_string(progress.rows) + " of " + count_text(progress.all_rows, "row");
+        });
         return !interrupted();
       });
   line.clear();
