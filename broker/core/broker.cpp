@@ -341,6 +341,7 @@ void Broker::check_drained() {
     if (busy && !over) return;
   }
   if (ready() && out_.waiting() > 0 && !over) return;
+  if (others_.beating() && !over) return;  // else it could count after the broker has left
   for (const auto& [peer, session] : sessions_.all()) {
     out_.send(peer, 0, Goodbye{"the broker is stopping; its queue is on disk"});
   }

@@ -37,6 +37,8 @@ class OtherBrokers {
   // The broker ends: its leases are nobody's, and lapse where no engine renews them elsewhere.
   void leave();
   std::uint64_t live() const { return others_; }  // others that live
+  // A heartbeat is under way. It may be carried out after what follows it.
+  bool beating() const { return beating_; }
 
  private:
   void beat(std::function<void()> then);
