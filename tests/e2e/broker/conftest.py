@@ -6,6 +6,7 @@ import zmq
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from keyed import KeyedBroker, Keys  # noqa: E402
+from postgres import PostgresServer  # noqa: E402
 from wire import Broker, Peer  # noqa: E402
 
 
@@ -21,6 +22,14 @@ def broker(tmp_path):
     broker = Broker(tmp_path)
     yield broker
     broker.close()
+
+
+@pytest.fixture
+def server():
+    """A PostgreSQL that is the test's alone."""
+    server = PostgresServer()
+    yield server
+    server.close()
 
 
 class BrokerAt(Broker):

@@ -8,17 +8,9 @@ import pytest
 
 from keyed import MILLRACE
 from patience import PATIENCE_S
-from postgres import PostgresServer
 from wire import as_client, as_engine, end, job, read_all
 
 JOBS = 90
-
-
-@pytest.fixture
-def server():
-    server = PostgresServer()
-    yield server
-    server.close()
 
 
 def millrace(*words, code=0):

@@ -11,13 +11,6 @@ JOBS = 240
 
 
 @pytest.fixture
-def server():
-    server = PostgresServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
 def broker(server, broker_at):
     return broker_at(server.url, "--lease-ms", "1000")
 

@@ -272,6 +272,17 @@ def test_top_without_an_engine_says_how_to_start_one(broker):
         screen.end()
 
 
+def test_a_terminal_with_no_room_for_all_parts_leaves_the_queues_out(crowd):
+    screen = Terminal(crowd.command("top"), 90, rows=8)
+    try:
+        frame = screen.wait_for(lambda x: "evening" in text(x), "the batch")
+        assert "more engines" in text(frame) and "QUEUE OF" not in text(frame)
+        screen.press("\t\t")
+        screen.wait_for(lambda x: "QUEUE OF" in text(x) and "ENGINE" not in text(x), "queues")
+    finally:
+        screen.end()
+
+
 def test_tab_shows_a_part_alone_and_arrows_scroll_in_it(crowd):
     screen = Terminal(crowd.command("top"), 90, rows=10)
     try:
