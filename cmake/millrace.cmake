@@ -13,8 +13,7 @@ find_package(Threads REQUIRED)
 add_library(millrace_options INTERFACE)
 target_include_directories(millrace_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(millrace_options INTERFACE
-  # Builds with sanitizers or counters only warn: GCC sees errors in the code it adds, and in that of libraries it is
-  # added to.
+  # Builds with sanitizers only warn: GCC sees errors in the code it adds, and in that of libraries it is added to.
   $<$<CONFIG:Release>:-Werror>
   -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   # The numeric contracts name each fused multiply-add; the compiler must not add any.
@@ -51,21 +50,39 @@ if(MILLRACE_SANITIZE)
   target_link_libraries(millrace_sanitizers PUBLIC ${CMAKE_DL_LIBS})
 endif()
 
+# With MILLRACE_COVERAGE, the targets of folders that set MILLRACE_COUNTED count which of their lines run. At -O1 GCC
+# inlines few functions before it counts.
+set(counters -O1 --coverage -fprofile-abs-path)
+if(MILLRACE_COVERAGE)
+  add_link_options(--coverage)
+endif()
+
 # With MILLRACE_PRECOMPILE, the compiler parses the headers of the standard library that most files include once instead
 # of once a file; for programs also CLI11's, for tests GoogleTest's. Each file still includes what it needs: clang-tidy
 # and the fuzz targets compile without.
 set(precompiled_headers <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <utility> <vector>)
 
-# millrace_precompile(NAME HEADERS...) precompiles headers for targets that call millrace_use_precompiled(TARGET NAME).
-# Both targets need the same options, or GCC refuses the precompiled header.
+# millrace_precompile(NAME HEADERS h... [LIBS l...] [OPTIONS o...]) precompiles headers for targets that call
+# millrace_use_precompiled(TARGET NAME). Both targets need the same options, or GCC refuses the precompiled header. So
+# NAME_counted is for targets with counters.
 function(millrace_precompile name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LIBS;OPTIONS" ${ARGN})
   add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
-  target_link_libraries(${name} PRIVATE millrace_options)
-  target_precompile_headers(${name} PRIVATE ${ARGN})
+  target_link_libraries(${name} PRIVATE millrace_options ${ARG_LIBS})
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+  if(MILLRACE_COVERAGE AND NOT name MATCHES "_counted$")
+    millrace_precompile(${name}_counted ${ARGN} OPTIONS ${ARG_OPTIONS} ${counters})
+  endif()
 endfunction()
 
+# millrace_use_precompiled(TARGET NAME) has a target use the precompiled headers NAME, and count if its folder says so.
 function(millrace_use_precompiled target name)
+  if(MILLRACE_COUNTED)
+    target_compile_options(${target} PRIVATE ${counters})
+    string(APPEND name _counted)
+  endif()
   if(MILLRACE_PRECOMPILE)
     target_precompile_headers(${target} REUSE_FROM ${name})
   endif()
@@ -75,9 +92,9 @@ if(MILLRACE_PRECOMPILE)
   if(CCACHE)
     target_compile_options(millrace_options INTERFACE -fpch-preprocess)  # ccache reads preprocessed files
   endif()
-  millrace_precompile(precompiled_std ${precompiled_headers})
-  millrace_precompile(precompiled_program ${precompiled_headers} <CLI/CLI.hpp>)
-  target_compile_options(precompiled_program PRIVATE $<$<CONFIG:Release>:-O1>)
+  millrace_precompile(precompiled_std HEADERS ${precompiled_headers})
+  millrace_precompile(precompiled_program HEADERS ${precompiled_headers} <CLI/CLI.hpp>
+    OPTIONS $<$<CONFIG:Release>:-O1>)
 endif()
 
 # millrace_alone(SOURCES...) has sources compiled alone in a unity build, because their local names collide with others'.
@@ -124,10 +141,8 @@ function(millrace_test name)
   # -O1 halves the compile time of the tests. The libraries under test are compiled as they are shipped.
   target_compile_options(${objects} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(MILLRACE_PRECOMPILE AND NOT TARGET precompiled_test)
-    millrace_precompile(precompiled_test ${precompiled_headers} <cmath> <filesystem> <fstream> <set>
-      <gtest/gtest.h>)
-    target_link_libraries(precompiled_test PRIVATE GTest::gtest)
-    target_compile_options(precompiled_test PRIVATE $<$<CONFIG:Release>:-O1>)
+    millrace_precompile(precompiled_test HEADERS ${precompiled_headers} <cmath> <filesystem> <fstream> <set>
+      <gtest/gtest.h> LIBS GTest::gtest OPTIONS $<$<CONFIG:Release>:-O1>)
   endif()
   millrace_use_precompiled(${objects} precompiled_test)
   target_compile_definitions(${objects} PRIVATE MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
@@ -137,6 +152,7 @@ endfunction()
 
 add_custom_target(thread_tests)  # builds the programs of entries with the label `threads`
 add_custom_target(queue_tests)   # and of entries with the label `queue`
+add_custom_target(queue_thread_tests)  # and of entries with the label `queue_threads`
 
 # millrace_run(NAME PROGRAM p [FILTER f] [ENVIRONMENT e...] [LABELS l...]) adds a ctest entry that runs a GoogleTest
 # program and writes its report where ops/test counts it. A filter that has DISABLED at its start or after a dot runs
@@ -156,6 +172,7 @@ function(millrace_run name)
     list(APPEND ARG_LABELS queue)
     if("threads" IN_LIST ARG_LABELS)
       list(APPEND ARG_LABELS queue_threads)
+      add_dependencies(queue_thread_tests ${ARG_PROGRAM})
     endif()
     add_dependencies(queue_tests ${ARG_PROGRAM})
   endif()

@@ -41,7 +41,7 @@ def main():
             if share([file])[2] < MARK:
                 print(f"    {file['filename']}: {file['line_total'] - file['line_covered']} "
                       f"of {file['line_total']} lines did not run")
-        case = ElementTree.SubElement(suite, "testcase", classname="ops/coverage", name=part)
+        case = ElementTree.SubElement(suite, "testcase", classname="coverage", name=part)
         if percent < MARK:
             below = True
             why = f"{text}, and {MARK:.0f} % are required"
