@@ -6,7 +6,6 @@ on disk before it acknowledges. RabbitMQ is Debian's package; NATS is built from
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import socket
@@ -117,34 +116,8 @@ class Broker(Server):
 
 
 class Postgres(Server):
-    """PostgreSQL with Debian's settings, on a socket in its folder. `table` is a queue as such
-    tables are usually written: SKIP LOCKED claims in batches, a row of a result for each end."""
-
-    TABLE = """
-        CREATE TABLE queue (id bigserial PRIMARY KEY, state text NOT NULL DEFAULT 'available',
-            priority int NOT NULL DEFAULT 1, attempt int NOT NULL DEFAULT 0, kind text NOT NULL,
-            args bytea NOT NULL, created_at timestamptz NOT NULL DEFAULT now(),
-            attempted_at timestamptz, finalized_at timestamptz);
-        CREATE INDEX ON queue (state, priority, id);
-        CREATE TABLE results (id bigserial PRIMARY KEY, job bigint NOT NULL, body bytea NOT NULL);
-    """
-    SUBMIT = """
-        INSERT INTO queue (kind, args)
-            SELECT 'model', decode(repeat('5a', 1024), 'hex') FROM generate_series(1, 100);
-    """
-    WORK = """
-        WITH next AS (SELECT id FROM queue WHERE state = 'available' ORDER BY priority, id LIMIT 64
-                FOR UPDATE SKIP LOCKED),
-            taken AS (UPDATE queue q SET state = 'running', attempt = attempt + 1,
-                attempted_at = now() FROM next WHERE q.id = next.id RETURNING q.id, q.args)
-            SELECT coalesce(array_agg(id), '{}')::text AS ids, sum(length(args)) AS bytes FROM taken
-            \\gset
-        BEGIN;
-        INSERT INTO results (job, body)
-            SELECT unnest(':ids'::bigint[]), decode(repeat('5a', 1024), 'hex');
-        UPDATE queue SET state = 'completed', finalized_at = now() WHERE id = ANY(':ids'::bigint[]);
-        COMMIT;
-    """
+    """PostgreSQL with Debian's settings, on a socket in its folder. `table` is a queue in a table of
+    it (queue_peers/table.go)."""
 
     def start(self):
         self.folder.parent.chmod(0o711)  # the server may run as another user
@@ -162,27 +135,10 @@ class Postgres(Server):
             self.process.wait(PATIENCE_S)
             self.process = None
 
-    def program(self, name, *options):
-        path = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))[-1]
-        command = [str(x) for x in (path, "-h", self.folder, "-U", "millrace", *options,
-                                    "postgres")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise Failed(f"{' '.join(command)}: {done.stderr.strip()}")
-        return done.stdout
-
-    def table(self, clients, submits, works):
-        """Jobs a second that go into a table queue, and that leave it with a result."""
-        self.program("psql", "-qc", self.TABLE)
-        rates = []
-        for script, jobs, turns in ((self.SUBMIT, 100, submits), (self.WORK, 64, works)):
-            path = self.folder / "script"
-            path.write_text(" ".join(script.split()).replace("\\gset ", "\\gset\n")
-                            .replace("; ", ";\n") + "\n")
-            said = self.program("pgbench", "-n", "-c", clients, "-j", clients, "-t",
-                                turns // clients, "-f", path)
-            rates.append(jobs * float(re.search(r"tps = ([\d.]+)", said).group(1)))
-        return rates
+    def table(self, kind, jobs):
+        """Jobs a second that go into a table queue, or that leave it with a result."""
+        return load(PROGRAMS / "queue_peers", f"table-{kind}", self.url, "-messages",
+                    jobs)["per_second"]
 
 
 PROGRAMS = CACHE / "queue_peers"

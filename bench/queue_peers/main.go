@@ -1,5 +1,5 @@
-// Puts the loads of queue_load on RabbitMQ and NATS JetStream, as their users would: publishes with
-// confirms, consumes with acknowledgements. Prints one line of JSON.
+// Puts the loads of queue_load on RabbitMQ, NATS JetStream and a table in PostgreSQL, as their users
+// would: publishes with confirms, consumes with acknowledgements. Prints one line of JSON.
 //
 //	queue_peers rabbit-publish amqp://guest:guest@127.0.0.1:5672/ --messages 100000 --in-flight 2000
 //	queue_peers nats-consume nats://127.0.0.1:4222 --messages 100000 --in-flight 256
@@ -57,9 +57,11 @@ func main() {
 	loads := map[string]func(load) figures{
 		"rabbit-publish": rabbitPublish, "rabbit-consume": rabbitConsume,
 		"nats-publish": natsPublish, "nats-consume": natsConsume,
+		"table-submit": tableSubmit, "table-work": tableWork,
 	}
 	if len(os.Args) < 3 || loads[os.Args[1]] == nil {
-		log.Fatal("usage: queue_peers rabbit-publish|rabbit-consume|nats-publish|nats-consume URL [options]")
+		log.Fatal("usage: queue_peers " +
+			"rabbit-publish|rabbit-consume|nats-publish|nats-consume|table-submit|table-work URL [options]")
 	}
 	l := load{url: os.Args[2]}
 	options := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
