@@ -1,7 +1,10 @@
 """Several brokers on one database: clients and engines at each, brokers that are killed, and jobs
 that one broker leased and another cancels. Each job ends once, and streams have no gaps."""
 import json
+import os
+import pathlib
 import subprocess
+import sys
 import time
 
 import pytest
@@ -12,6 +15,7 @@ from postgres import PostgresServer
 from wire import Peer, end, job, read_all
 
 LEASE_MS = 2000
+PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "client/python/src"
 
 
 @pytest.fixture(scope="module")
@@ -257,29 +261,64 @@ def test_brokers_are_killed_again_and_again(brokers, context):
     assert all(broker.terminate() == 0 for broker in brokers)
 
 
+def at_both(brokers, socket):
+    return ",".join(broker.endpoint(socket) for broker in brokers)
+
+
+@pytest.fixture
+def engine_at_both(brokers):
+    engine = subprocess.Popen([MILLRACE.parent / "stub_engine", "--broker",
+                               at_both(brokers, "engines"), "--name", "e", "--rows", "4",
+                               "--step-ms", "50", "--job-steps", "5"])
+    yield
+    engine.kill()
+    engine.wait()
+
+
+@pytest.mark.usefixtures("engine_at_both")
 def test_programs_turn_to_the_next_endpoint_when_their_broker_is_gone(brokers, context, tmp_path):
     """The first broker is killed while jobs run that its client waits for."""
     a, b = brokers
-
-    def both(socket):
-        return f"{a.endpoint(socket)},{b.endpoint(socket)}"
-
     jobs, results = tmp_path / "jobs.jsonl", tmp_path / "results.jsonl"
     jobs.write_text("".join(json.dumps({"custom_id": f"j{i}", "prompt": "p"}) + "\n"
                             for i in range(60)))
-    engine = subprocess.Popen([MILLRACE.parent / "stub_engine", "--broker", both("engines"),
-                               "--name", "e", "--rows", "4", "--step-ms", "50", "--job-steps", "5"])
     client = subprocess.Popen([MILLRACE, "submit", jobs, "--any-model", "--wait", "--timeout", "60",
-                               "--output", results, "--broker", both("clients")])
+                               "--output", results, "--broker", at_both(brokers, "clients")])
     try:
         wait_until(lambda: results.exists() and results.read_text().count("\n") > 8)
         a.kill()
         assert client.wait(PATIENCE_S) == 0
     finally:
-        for process in (client, engine):
-            process.kill()
-            process.wait()
+        client.kill()
+        client.wait()
     lines = [json.loads(x) for x in results.read_text().splitlines()]
     assert sorted(x["custom_id"] for x in lines) == sorted(f"j{i}" for i in range(60))
     assert all(x["response"]["status_code"] == 200 for x in lines)
     assert [e["number"] for e in read_all(as_client(context, b))] == list(range(1, 61))
+
+
+WITH_THE_PACKAGE = """
+import sys
+import millrace
+with millrace.Client(sys.argv[1]) as client:
+    for result in client.map([f"prompt {i}" for i in range(60)]):
+        print(result.state, flush=True)
+"""
+
+
+@pytest.mark.usefixtures("engine_at_both")
+def test_the_python_package_turns_to_the_next_endpoint(brokers):
+    client = subprocess.Popen(
+        [sys.executable, "-c", WITH_THE_PACKAGE, at_both(brokers, "clients")], text=True,
+        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+    states = []
+    try:
+        for line in client.stdout:
+            states.append(line.strip())
+            if len(states) == 9:
+                brokers[0].kill()
+        assert client.wait(PATIENCE_S) == 0
+    finally:
+        client.kill()
+        client.wait()
+    assert states == ["completed"] * 60

@@ -1,7 +1,8 @@
 """Where the broker is, and the key that it wants."""
 import os
+import re
 import stat
-from typing import NamedTuple, Optional, Union
+from typing import List, NamedTuple, Optional, Union
 
 import zmq
 
@@ -27,6 +28,12 @@ def runtime_folder() -> str:
 def default_endpoint() -> str:
     """`$MILLRACE_BROKER`, else the unix socket at which a broker of this user listens."""
     return os.environ.get("MILLRACE_BROKER") or f"{IPC}{runtime_folder()}/clients"
+
+
+def endpoints_of(text: str) -> List[str]:
+    """The endpoints of several brokers on one ledger: "tcp://a:5571,tcp://b:5571". Commas part them,
+    but for those inside of the path of a unix socket."""
+    return re.split(",(?=tcp://|ipc://|inproc://)", text)
 
 
 def check_endpoint(endpoint: str) -> None:
@@ -68,11 +75,12 @@ def key_for(path: Optional[Path], endpoint: str) -> Optional[Key]:
     path = path or os.environ.get("MILLRACE_KEY")
     if path:
         return read_key(os.fspath(path))
-    host = endpoint[len("tcp://"):].rpartition(":")[0]
-    if endpoint.startswith("tcp://") and host not in ("127.0.0.1", "localhost", "[::1]"):
-        raise UnauthorizedError(
-            f"{endpoint} is on another machine, and no key is given",
-            "give key=FILE: without a key, whoever listens there would get the prompts")
+    for one in endpoints_of(endpoint):
+        host = one[len("tcp://"):].rpartition(":")[0]
+        if one.startswith("tcp://") and host not in ("127.0.0.1", "localhost", "[::1]"):
+            raise UnauthorizedError(
+                f"{one} is on another machine, and no key is given",
+                "give key=FILE: without a key, whoever listens there would get the prompts")
     return None
 
 

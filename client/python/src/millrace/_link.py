@@ -1,8 +1,8 @@
 """A session with one broker, kept by a thread of its own.
 
-When the broker is away, the link greets it again after growing pauses, and then repeats every
-question that has no answer. That is safe: submits are idempotent by job id, and all other
-questions may be repeated.
+When the broker is away, the link greets it again after growing pauses, or the next one where
+several serve one ledger, and then repeats every question that has no answer. That is safe: submits
+are idempotent by job id, and all other questions may be repeated.
 """
 import logging
 import os
@@ -215,6 +215,7 @@ class Link:
         else:
             self._greeting_s = min(self._greeting_s * 2, GREETING_MOST_S)
         self._reason = reason
+        sockets.turn()
         self._greet(sockets)
 
     def _timeout_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""The sockets of one connection to a broker: a DEALER for questions, a SUB for doorbells, and the
+"""The sockets of one connection to a broker, of one or several: a DEALER for questions, a SUB for doorbells, and the
 monitor that tells when a connection comes, breaks or is refused. Used by one thread."""
 from typing import Iterable, List, NamedTuple, Optional, Tuple
 
@@ -6,7 +6,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from ._codes import UnauthorizedError
-from ._endpoint import Key, check_endpoint, doorbell_at
+from ._endpoint import Key, check_endpoint, doorbell_at, endpoints_of
 
 HEARTBEAT_MS = 5_000
 SILENCE_MS = 15_000
@@ -26,7 +26,7 @@ class Happened(NamedTuple):
 
 class Sockets:
     def __init__(self, endpoint: str, key: Optional[Key], wake: int) -> None:
-        self._endpoint, self._key, self._wake = endpoint, key, wake
+        self._endpoints, self._key, self._wake = endpoints_of(endpoint), key, wake
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._poller.register(wake, zmq.POLLIN)
@@ -34,6 +34,14 @@ class Sockets:
         self._monitor: Optional[zmq.Socket[bytes]] = None
         self._bell: Optional[zmq.Socket[bytes]] = None
         self._prefix = ""
+
+    @property
+    def _endpoint(self) -> str:
+        return self._endpoints[0]
+
+    def turn(self) -> None:
+        """The next connection is to the next broker."""
+        self._endpoints.append(self._endpoints.pop(0))
 
     def _open(self, kind: int) -> "zmq.Socket[bytes]":
         socket: zmq.Socket[bytes] = self._context.socket(kind)

@@ -29,7 +29,8 @@ class Client:
     """A session with a broker. Any thread may use it; a process made by fork needs its own.
 
     `broker` is the endpoint for clients, by default `$MILLRACE_BROKER` or the unix socket of a
-    broker that this user has started. `key` is a key file (`$MILLRACE_KEY`), where the broker has
+    broker that this user has started; of several brokers on one database all, with commas between
+    them, of which it uses the next when one is away. `key` is a key file (`$MILLRACE_KEY`), where the broker has
     keys. The broker has `connect_timeout_s` to answer at first. If it goes away later, everything
     waits for it and goes on when it is back; after `away_timeout_s` without it `UnreachableError`
     is raised (None: never).
