@@ -75,7 +75,7 @@ void fields(auto& v, Is<StatusAnswer> auto& m) {
   v.field("epoch", m.epoch, "the epoch of the stream");
   v.field("first", m.first, "the first number that the stream keeps");
   v.field("high", m.high, "the last number written to the stream");
-  v.field("engines", m.engines, "the engines that are connected");
+  v.field("engines", m.engines, "the engines that are connected, in the order of their names");
   v.field("draining", m.draining, "the broker is shutting down and takes no new work");
   v.field("paused", m.paused, "the batch is paused, or all jobs are");
   v.field("paused_models", m.paused_models, "the models whose queues are paused");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "broker/core/name_order.hpp"
 #include "broker/core/waiting.hpp"
 
 namespace millrace::broker {
@@ -40,6 +41,7 @@ void Requests::status(const Asker& asker, StatusRequest request, StatusAnswer so
     if (!engine.joined || !engine.works_for(asker.tenant)) continue;
     so_far.engines.push_back(info_of(engine, out_.now().mono_us));
   }
+  std::ranges::stable_sort(so_far.engines, stands_before, &EngineInfo::name);
   // The ledger is asked in turn for the job and the stream, where named, and for the counts.
   if (request.job.empty() && request.stream.empty()) {
     return status_counts(asker, std::move(so_far), std::move(request));

@@ -120,8 +120,6 @@ void TopWatch::take_status(StatusAnswer& status) {
   }
   before_ = {now, all};
   view_.status = std::move(status);
-  // The broker tells them in the order in which they joined.
-  std::ranges::stable_sort(view_.status.engines, {}, &EngineInfo::name);
   view_.asked = true;
 }
 

@@ -4,7 +4,6 @@ import { bytes, count, duration, percent, plural, rate } from './format.js';
 
 const silentMs = 3_000;
 const firstCards = 6;
-const order = new Intl.Collator('en', { numeric: true });
 
 function stateOf(engine) {
   if (engine.silent_ms >= silentMs) return ['silent', `silent for ${duration(engine.silent_ms)}`];
@@ -64,11 +63,10 @@ function update(card, engine) {
     });
 }
 
-// Those that need somebody come first, and then each has its place.
+// Those that need somebody come first. The others stay in the broker's order, which is by name.
 function ordered(engines) {
   const silent = (engine) => Number(engine.silent_ms >= silentMs);
-  return [...engines].sort((one, other) => silent(other) - silent(one)
-    || order.compare(one.name, other.name));
+  return [...engines].sort((one, other) => silent(other) - silent(one));
 }
 
 function noteOf(shown, known) {

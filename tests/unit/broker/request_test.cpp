@@ -1,6 +1,10 @@
 // Requests of clients: fetch, credit, epoch, cursors, cancel in each state, deadlines, status.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "tests/unit/broker/world.hpp"
 
 namespace millrace::broker::testing {
@@ -201,6 +205,26 @@ TEST(StatusRequest, CountsABatchLive) {
   EXPECT_EQ(answer[0].counts, (JobCounts{1, 1, 1, 0, 0, 0}));
   ASSERT_EQ(answer[0].engines.size(), 1u);
   EXPECT_EQ(answer[0].engines[0].leases, 1u);
+}
+
+TEST(StatusRequest, TellsEnginesInTheOrderOfTheirNames) {
+  World world;
+  world.join_client("c");
+  // Their connections, by which the broker keeps them, have another order.
+  for (const auto& [name, route] : std::map<std::string, std::string>{{"gpu-2", "d"},
+                                                                      {"gpu-10", "c"},
+                                                                      {"cpu", "e"},
+                                                                      {"gpu-1", "b"},
+                                                                      {"gpu-02", "a"},
+                                                                      {"gpu", "f"}}) {
+    world.join_engine(name, 0, "m", route);
+  }
+  world.say(c, StatusRequest{}, 3);
+  const auto answer = world.take<StatusAnswer>(c);
+  ASSERT_EQ(answer.size(), 1u);
+  std::vector<std::string> names;
+  for (const EngineInfo& engine : answer[0].engines) names.push_back(engine.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"cpu", "gpu", "gpu-1", "gpu-02", "gpu-2", "gpu-10"}));
 }
 
 TEST(StatusRequest, OfAJobAndAStream) {
