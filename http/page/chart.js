@@ -5,7 +5,7 @@ import { element, setAttribute, setText } from './dom.js';
 const space = 'http://www.w3.org/2000/svg';
 const windowsUs = [60e6, 120e6, 300e6];
 const gapUs = 4e6; // nobody looked meanwhile
-const edge = { left: 44, right: 6, top: 10, bottom: 20 };
+const edge = { left: 50, right: 6, top: 10, bottom: 20 };
 
 function shape(tag, attributes) {
   const made = document.createElementNS(space, tag);

@@ -46,7 +46,7 @@ export function makeFailed(openJob) {
     find('failed-empty').hidden = total > 0;
     find('failed-more').hidden = newest.length <= shown;
     setText(find('failed-note'), total === 0 ? ''
-      : `${plural(total, 'job')}${more ? `; of the first ${count(jobs.length)}` : ''}`);
+      : `${plural(total, 'job')}${more ? `; reasons of ${count(jobs.length)}` : ''}`);
   }
 
   async function look(total) {

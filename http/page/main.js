@@ -5,6 +5,7 @@ import { find, setAttribute, setText } from './dom.js';
 import { makeEngines } from './engines.js';
 import { makeFailed } from './failed.js';
 import { follow } from './feed.js';
+import { moment, sentence } from './format.js';
 import { makeJobDialog } from './job.js';
 import { makeNewest } from './newest.js';
 import { makePrompt } from './prompt.js';
@@ -13,9 +14,12 @@ import { makeTheme } from './theme.js';
 import { makeTokenPanel } from './token.js';
 import { makeUpload } from './upload.js';
 
-function connection(state, text) {
+// The header has room for a word; `trouble` is a sentence above the content.
+function connection(state, text, trouble = '') {
   setAttribute(find('connection'), 'data-state', state);
   setText(find('connection'), text);
+  setText(find('trouble'), trouble);
+  find('trouble').hidden = trouble === '';
   find('content').classList.toggle('old', state === 'away');
 }
 
@@ -27,20 +31,26 @@ const parts = [makeEngines(), showBatches, makeFailed(openJob), makeNewest(openJ
   makeUpload()];
 
 function fail(error) {
-  connection('away', 'This page has a fault: load it again');
+  connection('away', 'Stopped', 'This page has a fault and has stopped. Load it again.');
   throw error;
+}
+
+let seenUs = null; // when the newest view was made
+
+function away(why) {
+  const old = seenUs === null ? '' : ` What you see is from ${moment(seenUs)}.`;
+  connection('away', 'No answer', `${sentence(why)}${old} The page goes on asking.`);
 }
 
 follow({
   view(view) {
+    seenUs = view.time_us;
     tokenPanel.accepted();
     connection('live', 'Live');
     showSummary(view, showCharts(view));
     for (const show of parts) show(view);
   },
-  away(why) {
-    connection('away', why);
-  },
+  away,
   refused(status, why) {
     connection('waiting', 'A token is needed');
     return tokenPanel.enter(why);

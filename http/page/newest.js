@@ -5,18 +5,19 @@ import { batchName } from './names.js';
 
 function make(openJob) {
   return (one) => element('tr', {},
-    element('td', { class: 'grows' }, element('button', {
+    element('td', { class: 'grows' }, element('div', { class: 'named' }, element('button', {
       type: 'button', class: 'link', title: one.job, onclick: () => openJob(one.job),
-    }), element('span', { class: 'tail' })),
+    }), element('span', { class: 'tail' }))),
     element('td', {}, element('span', { class: 'state' })),
     element('td', { class: 'figure spare' }), element('td', { class: 'figure spare' }),
     element('td', { class: 'figure' }));
 }
 
 function update(row, one) {
-  const [name, state, tokens, waited, ran] = row.children;
-  setText(name.firstElementChild, one.custom_id || one.job);
-  setText(name.lastElementChild, one.batch ? ` in ${batchName(one.batch)}` : '');
+  const [cell, state, tokens, waited, ran] = row.children;
+  const [name, batch] = cell.firstElementChild.children;
+  setText(name, one.custom_id || one.job);
+  setText(batch, one.batch ? `in ${batchName(one.batch)}` : '');
   setAttribute(state.firstElementChild, 'data-state', one.state);
   setText(state.firstElementChild, one.state);
   setText(tokens, one.completion_tokens === undefined ? ''

@@ -1,5 +1,6 @@
 // The entry of a token, where the broker wants one.
 import { find, setText } from './dom.js';
+import { sentence } from './format.js';
 import { setToken, token } from './server.js';
 
 export function makeTokenPanel() {
@@ -12,8 +13,9 @@ export function makeTokenPanel() {
   // Shows the panel. The promise is kept when another token was entered.
   function enter(why) {
     const before = token();
-    setText(find('token-error'), before ? why : '');
+    setText(find('token-error'), before ? sentence(why) : '');
     find('content').hidden = true;
+    find('sections').hidden = true;
     find('forget-token').hidden = true;
     panel.hidden = false;
     find('token').focus();
@@ -30,6 +32,7 @@ export function makeTokenPanel() {
   function accepted() {
     panel.hidden = true;
     find('content').hidden = false;
+    find('sections').hidden = false;
     find('forget-token').hidden = !token();
   }
   return { enter, accepted };

@@ -7,6 +7,8 @@ import sys
 from http_place import Place, millrace
 from patience import PATIENCE_S
 
+# What a browser says where no broker answers.
+AWAY = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "503", "ERR_CONNECTION_RESET")
 FAILING = pathlib.Path(__file__).resolve().parents[1] / "client/stub_engine.py"
 
 

@@ -3,7 +3,7 @@ import re
 
 import pytest
 from http_place import free_port
-from page_place import jobs
+from page_place import AWAY, jobs
 from playwright.sync_api import expect
 
 PHONE = {"viewport": {"width": 375, "height": 740}, "has_touch": True}
@@ -117,25 +117,39 @@ def test_a_prompt_that_is_stopped_or_refused(place, visit):
 
 def test_a_broker_that_goes_and_comes_back(make_place, visit):
     place = make_place("--http", f"127.0.0.1:{free_port()}")
-    page = visit(place, allowed=("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "503",
-                                 "ERR_CONNECTION_RESET"))
+    page = visit(place, allowed=AWAY)
+    trouble = page.get_by_role("alert").filter(visible=True)
     expect(page.locator("#connection")).to_have_attribute("data-state", "live")
+    expect(trouble).to_have_count(0)
     place.broker.terminate()
     place.broker.wait()
     expect(page.locator("#connection")).to_have_attribute("data-state", "away")
     expect(page.locator("#content")).to_have_class("old")
+    expect(trouble).to_have_text(re.compile(
+        r"The broker does not answer\. What you see is from \d\d:\d\d:\d\d\. The page goes on "))
     place.start_broker()
     place.start_failing_engine("nothing")
     place.run_jobs(jobs(5, "after", "c"))
     expect(page.locator("#connection")).to_have_attribute("data-state", "live")
     expect(figure(page, "Completed")).to_have_text("5")
+    expect(trouble).to_have_count(0)
 
 
 def test_a_fault_of_the_page_itself_is_not_told_as_the_broker_s(place, visit):
     page = visit(place, allowed=("TypeError", "Cannot read", "undefined"))
     expect(page.locator("#connection")).to_have_text("Live")
     page.route("**/live?*", lambda route: route.fulfill(json={"time_us": 1, "samples": []}))
-    expect(page.locator("#connection")).to_contain_text("This page has a fault")
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("This page has a fault")
+    expect(page.locator("#connection")).to_have_text("Stopped")
+
+
+def test_a_long_name_of_a_batch_leaves_a_result_on_one_line(place, visit):
+    place.start_failing_engine("nothing")
+    place.run_jobs(jobs(1, "short", "b") + jobs(1, "other", "a long name " * 10))
+    page = visit(place, **PHONE)
+    rows = page.locator("#newest-rows tr")
+    expect(rows).to_have_count(2)
+    assert rows.nth(0).bounding_box()["height"] == rows.nth(1).bounding_box()["height"]
 
 
 @pytest.mark.parametrize("width", [320, 375, 768])

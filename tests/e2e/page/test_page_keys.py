@@ -4,7 +4,7 @@ import urllib.request
 import pytest
 from http_keys import Keys
 from http_place import millrace
-from page_place import PagePlace, jobs
+from page_place import AWAY, PagePlace, jobs
 from playwright.sync_api import expect
 
 
@@ -29,6 +29,25 @@ def submit(place, name, number):
 
 def colour(page, place):
     return page.locator(place).first.evaluate("one => getComputedStyle(one).color")
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_the_header_of_a_phone_keeps_its_two_rows(keyed, visit, width):
+    page = visit(keyed, allowed=("401", *AWAY), viewport={"width": width, "height": 844})
+
+    expect(page.locator("#connection")).to_have_text("A token is needed")
+    page.get_by_label("Token", exact=True).fill(keyed.tokens["acme"])
+    page.keyboard.press("Enter")
+    expect(page.locator("#connection")).to_have_text("Live")
+    height = page.locator("header.top").bounding_box()["height"]
+    keyed.broker.kill()
+    keyed.broker.wait()
+    expect(page.locator("#connection")).to_have_text("No answer")
+    assert page.locator("header.top").bounding_box()["height"] == height
+    row = page.locator("#theme").bounding_box()
+    for name in (".brand", "#connection", "#forget-token"):
+        box = page.locator(name).bounding_box()
+        assert row["y"] < box["y"] + box["height"] / 2 < row["y"] + row["height"], name
 
 
 def test_a_token_shows_its_tenant(keyed, visit):
