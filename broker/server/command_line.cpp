@@ -102,7 +102,7 @@ Result<CommandLine> read_command_line(int argc, const char* const* argv) {
                                "where none is given). At most `leases` of the tenant's jobs are "
                                "with engines at once, and at most `queued` wait. Give the option "
                                "once for each tenant; the name * is every tenant that has none."))
-      ->type_name("NAME:LIMITS")
+      ->type_name("LIMITS")
       ->allow_extra_args(false);
   for (const Setting& setting : settings_of(line.settings)) declare(app, setting);
   try {

@@ -118,8 +118,8 @@ std::vector<Setting> places_of(Settings& s) {
       {"listen", "push", "--listen-push", "ADDR", text, later, &s.push, 0, 0,
        "endpoint for producers that want no answer [none]",
        "Producers connect a PUSH socket. A job that is refused goes to the stream `rejected`."},
-      {"listen", "metrics", "--metrics", "HOST:PORT", text, later, &s.metrics, 0, 0,
-       "address that shows metrics for Prometheus, at /metrics [none]",
+      {"listen", "metrics", "--metrics", "ADDR", text, later, &s.metrics, 0, 0,
+       "HOST:PORT that shows metrics for Prometheus, at /metrics [none]",
        "Like 127.0.0.1:9464; port 0 chooses a free one. Without --keys only this machine can reach "
        "it. The address of --http shows them, too, with keys to tokens with the role `operate`. "
        "Name that address here, or none, if no other server should."},

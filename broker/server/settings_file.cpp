@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "broker/server/settings.hpp"
+#include "schemas/base/amounts.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/keys/grants.hpp"
 
@@ -31,30 +31,14 @@ std::string list_of(const std::vector<std::string>& names) {
   return out;
 }
 
-// A number with a unit: "30d". The letters and what they stand for depend on the kind.
-std::optional<std::uint64_t> with_unit(std::string_view text, SettingKind kind) {
-  std::uint64_t number = 0, times = 1;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  if (wrong != std::errc() || unit.size() > 1) return {};
-  if (!unit.empty()) {
-    const std::string_view letters = kind == SettingKind::duration ? "smhd" : "KMGT";
-    constexpr std::array<std::uint64_t, 4> seconds{1, 60, 3'600, 86'400};
-    const std::size_t at = letters.find(unit[0]);
-    if (at == letters.npos) return {};
-    times = kind == SettingKind::duration ? seconds[at] : limits::KiB << (10 * at);
-  }
-  if (number > UINT64_MAX / times) return {};
-  return number * times;
-}
-
 std::optional<std::uint64_t> number_in(const toml::node& node, SettingKind kind) {
   if (const auto* integer = node.as_integer()) {
     if (integer->get() < 0) return {};
     return static_cast<std::uint64_t>(integer->get());
   }
   if (const auto* text = node.as_string(); text != nullptr && kind != SettingKind::number) {
-    return with_unit(text->get(), kind);
+    const auto amount = (kind == SettingKind::duration ? parse_duration : parse_size)(text->get());
+    return amount ? std::optional(*amount) : std::nullopt;
   }
   return {};
 }

@@ -18,6 +18,7 @@
 #include "client/run/backend.hpp"
 #include "http/face.hpp"
 #include "schemas/base/command_help.hpp"
+#include "schemas/base/command_units.hpp"
 #include "schemas/base/hash.hpp"
 #include "schemas/base/number_text.hpp"
 #include "schemas/trace/exporter.hpp"
@@ -163,11 +164,10 @@ void add_serve_command(CLI::App& app, Invocation& invocation) {
   rare("--http-key", flags->face.key, "FILE", "key of the certificate, a PEM file");
   rare("--http-allow-origin", flags->allow_origin, "URLS",
        "web pages that may use it, with commas between them; * for all");
-  rare("--http-files-size", flags->face.tenant_files_bytes, "SIZE",
-       "bytes of files that are kept, uploads and results of batches, like 64M or 10G; an upload "
-       "beyond them is refused; 0 keeps any number")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str(size_text(flags->face.tenant_files_bytes));
+  auto* files = rare("--http-files-size", flags->face.tenant_files_bytes, "SIZE",
+                     "bytes of files that are kept, uploads and results of batches, like 64M or "
+                     "10G; an upload beyond them is refused; 0 keeps any number");
+  takes_size(*files->default_str(size_text(flags->face.tenant_files_bytes)));
   rare("--http-timeout", flags->timeout_s, "S",
        "a request that is not answered by then fails, and its job ends")
       ->check(CLI::Range(1, 31'536'000))

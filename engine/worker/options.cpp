@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "engine/core/device/cores.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "schemas/base/amounts.hpp"
 #include "schemas/base/check_field.hpp"
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/log.hpp"
@@ -17,16 +17,6 @@
 
 namespace millrace::worker {
 namespace {
-
-struct Unit {
-  std::string_view name;
-  double bytes;
-};
-constexpr Unit units[] = {
-    {"", 1},         {"B", 1},      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
-    {"TiB", 0x1p40}, {"kB", 1e3},   {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-    {"TB", 1e12},    {"K", 0x1p10}, {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},
-};
 
 // The error of an option's value.
 std::unexpected<Error> usage(const char* option, const std::string& value, const Error& error) {
@@ -93,20 +83,6 @@ std::string model_id(std::string_view path) {
   if (auto split = split_name(path); split && !split->stem.empty()) return std::move(split->stem);
   if (path.ends_with(suffix)) path.remove_suffix(suffix.size());
   return std::string(path);
-}
-
-Result<std::uint64_t> parse_size(std::string_view text) {
-  double number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view rest(parsed.ptr,
-                        static_cast<std::size_t>(text.data() + text.size() - parsed.ptr));
-  if (rest.starts_with(' ')) rest.remove_prefix(1);
-  if (parsed.ec == std::errc{} && std::isfinite(number) && number >= 0)
-    for (const Unit& unit : units)
-      if (rest == unit.name && number * unit.bytes < 0x1p63)
-        return static_cast<std::uint64_t>(number * unit.bytes);
-  return fail(Code::usage, "\"" + std::string(text) + "\" is not a size",
-              "write it like 2GiB, 512MiB or 1000000");
 }
 
 namespace {

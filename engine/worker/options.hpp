@@ -55,10 +55,6 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags);
 // gives each engine its own device.
 std::vector<std::string> engine_arguments(const EngineFlags& flags);
 
-// Parses a size in bytes, such as "2GiB", "512MiB", "1.5GB" or "1000000". A bare K, M, G or T is a
-// power of 1024. Errors: usage.
-Result<std::uint64_t> parse_size(std::string_view text);
-
 // Options of the log, the same in every program.
 struct LogFlags {
   std::string level = "info";

@@ -75,11 +75,11 @@ void add_program_options(CLI::App& app, ProgramFlags& flags) {
   app.add_option("--name", flags.name, "name of this engine in status and logs [host:process]")
       ->type_name("NAME");
   app.add_option("--metrics", flags.metrics,
-                 "address that shows metrics at /metrics [none]" +
+                 "HOST:PORT that shows metrics at /metrics [none]" +
                      at_length("Like 127.0.0.1:9465; port 0 chooses a free one, which the log "
                                "names. Without a key only this machine can reach it. With "
                                "--devices each further engine has the next port."))
-      ->type_name("HOST:PORT");
+      ->type_name("ADDR");
   app.add_option("--traces", flags.traces,
                  at_length("URL that takes spans of traces by OTLP over HTTP, like "
                            "http://127.0.0.1:4318 [none]. OpenTelemetry's environment variables "

@@ -8,9 +8,9 @@ class Option;
 
 namespace millrace {
 
-// The option's value is a number of seconds: 90, 90s, 15m, 12h or 30d, up to limits::keep_s.
+// The option's value is a number of seconds, as parse_duration() reads it, up to limits::keep_s.
 void takes_duration(CLI::Option& option);
-// The option's value is a number of bytes: 4096, 64M, 10G or 2T, by powers of 1024.
+// The option's value is a number of bytes, as parse_size() reads it: 4096, 64M, 10G or 2T.
 void takes_size(CLI::Option& option);
 
 }  // namespace millrace

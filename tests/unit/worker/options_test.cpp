@@ -7,26 +7,6 @@
 namespace millrace::worker {
 namespace {
 
-TEST(Options, Sizes) {
-  const std::pair<const char*, std::uint64_t> good[] = {{"0", 0},
-                                                        {"1000000", 1'000'000},
-                                                        {"1KiB", 1024},
-                                                        {"2GiB", 2ull << 30},
-                                                        {"1.5GiB", 3ull << 29},
-                                                        {"512 MiB", 512ull << 20},
-                                                        {"4G", 4ull << 30},
-                                                        {"1TiB", 1ull << 40},
-                                                        {"3GB", 3'000'000'000},
-                                                        {"7B", 7}};
-  for (const auto& [text, bytes] : good) {
-    const auto parsed = parse_size(text);
-    ASSERT_TRUE(parsed) << text;
-    EXPECT_EQ(*parsed, bytes) << text;
-  }
-  for (const char* text : {"", "GiB", "-1", "1XB", "1 2", "nan", "inf", "1e30", "1GiBx"})
-    EXPECT_EQ(parse_size(text).error().code, Code::usage) << text;
-}
-
 TEST(Options, Defaults) {
   EngineFlags flags;
   flags.model = "m.gguf";
