@@ -35,6 +35,7 @@ void Backups::request(const Asker& asker, BackupRequest request) {
       return answers_.refuse_at_once(asker, reply_error(reply));
     }
     last_ = *r;
+    if (r->done) note_done();
     answer(asker);
     if (!r->done) step();
   });
@@ -42,6 +43,13 @@ void Backups::request(const Asker& asker, BackupRequest request) {
 
 void Backups::answer(const Asker& asker) {
   answers_.answer_at_once(asker, BackupAnswer{last_.folder, last_.bytes, last_.copied, last_.done});
+  // Told once: who asks for this name later wants a new copy, and hears that there is one.
+  if (last_.done) name_.clear();
+}
+
+void Backups::note_done() {
+  out_.note(NoteLevel::info, "the backup " + name_ + " is done: " + last_.folder + ", " +
+                                 std::to_string(last_.bytes) + " bytes");
 }
 
 void Backups::step() {
@@ -55,9 +63,7 @@ void Backups::step() {
     }
     if (closed_ && !r->done) return;
     last_ = *r;
-    if (!r->done) return step();
-    out_.note(NoteLevel::info, "the backup " + name_ + " is done: " + last_.folder + ", " +
-                                   std::to_string(last_.bytes) + " bytes");
+    r->done ? note_done() : step();
   });
 }
 

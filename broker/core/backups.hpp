@@ -25,11 +25,12 @@ class Backups {
  private:
   void step();
   void answer(const Asker& asker);
+  void note_done();
 
   Outbox& out_;
   Sessions& sessions_;
   Answers answers_;
-  std::string name_;  // of the last one
+  std::string name_;  // of the last one; empty once its end is told
   bool running_ = false, closed_ = false;
   BackUpReply last_;
   std::optional<Error> error_;

@@ -1,6 +1,8 @@
 // Backups as a client asks for them: one at a time, in steps, each told how far it is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/broker/world.hpp"
 
 namespace millrace::broker::testing {
@@ -65,6 +67,20 @@ TEST_F(BackupTest, GoesOnByItselfAndTellsHowFarItIs) {
   EXPECT_EQ(last.copied, last.bytes);
   EXPECT_EQ(last.folder, "/backups/a");
   EXPECT_EQ(copies_.begun, 1);
+}
+
+TEST_F(BackupTest, ItsEndIsToldOnceSoThatTheNameAskedForAgainIsNoOldCopy) {
+  copies_.steps = 1;
+  ask("a");
+  EXPECT_TRUE(answer().done);
+  EXPECT_TRUE(std::ranges::any_of(world_.notes, [](const auto& note) {
+    return note.text == "the backup a is done: /backups/a, 300 bytes";
+  }));
+  world_.instead = [](const Operation&) -> std::optional<Result<Reply>> {
+    return fail(Code::conflict, "there is a backup named a already", "choose another name");
+  };
+  ask("a");
+  EXPECT_EQ(world_.refusal(asker), Code::conflict);
 }
 
 TEST_F(BackupTest, AnotherNameIsRefusedWhileOneIsUnderWay) {
