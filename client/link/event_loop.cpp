@@ -45,10 +45,11 @@ std::unexpected<Error> unreachable(const Session& session) {
                 "start the broker, or name its client endpoint with --broker" + more);
   }
   if (listener == Listener::there) {
+    const std::string key = session.keyed() ? "" : "it may want a key (--key FILE); ";
     return fail(Code::unreachable,
                 "a program listens at " + session.endpoint() +
                     ", but it does not answer as a broker does" + tried,
-                "the broker may be stopped or overloaded, or it is another program" + more);
+                key + "the broker may be stopped or overloaded, or it is another program" + more);
   }
   return fail(Code::unreachable, "the broker at " + session.endpoint() + " does not answer" + tried,
               "check that it runs and that --broker names its client endpoint" + more);

@@ -14,6 +14,7 @@
 #include "schemas/base/check_request.hpp"
 #include "schemas/base/kv_policy.hpp"
 #include "schemas/base/limits.hpp"
+#include "schemas/base/number_text.hpp"
 #include "schemas/base/request_fields.hpp"
 
 namespace millrace::engine {
@@ -99,7 +100,7 @@ Status check_engine(const GenerationRequest& request, const RequestContext& cont
 Status check_context(std::uint64_t prompt, std::uint64_t max_tokens, std::uint32_t context) {
   if (prompt + max_tokens <= context) return {};
   return fail(Code::context_exceeded,
-              "prompt (" + std::to_string(prompt) + " tokens) and max_tokens (" +
+              "prompt (" + count_text(prompt, "token") + ") and max_tokens (" +
                   std::to_string(max_tokens) + ") exceed the model's context of " +
                   std::to_string(context) + " tokens",
               "shorten the prompt or lower max_tokens");
