@@ -48,6 +48,7 @@ void PostgresRecords::insert_lease(LeaseRecord& lease) {
     const auto rows = connection_.ask(
         "SELECT nextval('@.lease_sequence') FROM generate_series(1, $1)", lease_block);
     for (int row = 0; row < rows.size(); ++row) lease_numbers_.push_back(rows.number(row, 0));
+    lease_numbers_are_new_ = true;
   }
   if (lease_numbers_.empty()) return;  // the records have failed
   lease.lease = lease_numbers_.front();

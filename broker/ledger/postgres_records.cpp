@@ -13,7 +13,7 @@ namespace millrace::broker {
 void PostgresRecords::begin(std::string epoch, bool writes) {
   epoch_ = std::move(epoch);
   writes_ = writes;
-  lease_numbers_before_ = lease_numbers_;
+  lease_numbers_are_new_ = false;
 }
 
 void PostgresRecords::forget() {
@@ -38,7 +38,7 @@ void PostgresRecords::forget() {
 
 void PostgresRecords::roll_back() {
   forget();
-  lease_numbers_ = lease_numbers_before_;
+  if (lease_numbers_are_new_) lease_numbers_.clear();
 }
 
 void PostgresRecords::note_corruption(const std::string& what) {

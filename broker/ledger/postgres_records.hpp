@@ -251,9 +251,11 @@ class PostgresRecords final : public Records {
   std::map<ReadyKey, std::int64_t> ready_;
   std::map<Key, KeptStream> streams_;
   Entries new_entries_;
-  // Numbers of leases that the sequence gave and nobody has yet. Those of a transaction that did
-  // not take place are not used: the server may give them again after it crashed.
-  std::deque<LeaseId> lease_numbers_, lease_numbers_before_;
+  // Numbers of leases that the sequence gave and nobody has yet. After a transaction that was lost,
+  // those that it asked for are not used, because a server that crashed gives them again, and those
+  // that it used are not used either, because it may have taken place.
+  std::deque<LeaseId> lease_numbers_;
+  bool lease_numbers_are_new_ = false;  // this transaction asked for them
 };
 
 }  // namespace millrace::broker

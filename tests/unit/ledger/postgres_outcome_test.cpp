@@ -68,5 +68,20 @@ TEST_F(PostgresOutcomeTest, TheServerIsStillAtWorkOnTheCommit) {
   lose(CuttingSocket::Cut::answer);
 }
 
+TEST_F(PostgresOutcomeTest, ALeaseOfALostCommitKeepsItsNumberToItself) {
+  ASSERT_TRUE(ledger_->apply(std::vector<Operation>{job("a"), job("b"), job("c"), claim(1)},
+                             start_us));
+  const std::vector<Operation> next{claim(1)};
+  socket_.cut_next(CuttingSocket::Cut::answer);
+  ASSERT_FALSE(ledger_->apply(next, start_us));
+  const auto second = ledger_->apply(next, start_us), third = ledger_->apply(next, start_us);
+  ASSERT_TRUE(second) << second.error().text();
+  ASSERT_TRUE(third) << third.error().text();
+  EXPECT_EQ(std::get<ClaimReply>(*second->front()).jobs.at(0).job, "b");
+  EXPECT_EQ(std::get<ClaimReply>(*third->front()).jobs.at(0).job, "c");
+  EXPECT_NE(std::get<ClaimReply>(*second->front()).jobs.at(0).lease,
+            std::get<ClaimReply>(*third->front()).jobs.at(0).lease);
+}
+
 }  // namespace
 }  // namespace millrace::broker::test
