@@ -78,7 +78,7 @@ constexpr TableRule rules_of_counts[] = {
      "there AS MATERIALIZED (SELECT tenant, batch, model, kv, jobs FROM ready WHERE batch <> '' "
      "UNION ALL SELECT tenant, '', model, kv, sum(jobs) FROM ready WHERE paused = 0 GROUP BY "
      "1, 3, 4), "
-     "counted AS (SELECT tenant, batch, model, kv, jobs FROM ready_counts) "
+     "counted AS (SELECT tenant, batch, model, kv, jobs FROM ready_counts WHERE jobs <> 0) "
      "SELECT " BATCH_OR_TENANT(
          "x") " FROM ("
               "SELECT * FROM (SELECT * FROM there EXCEPT SELECT * FROM counted) a UNION ALL "

@@ -110,6 +110,14 @@ def test_what_it_prints_for_programs(server, broker_at, tmp_path, context):
     assert "2 jobs" in millrace("verify", server.url)
 
 
+def test_a_queue_in_postgresql_is_sound_when_all_its_jobs_have_ended(server, broker_at, context):
+    broker = broker_at(server.url)
+    client, engine = as_client(context, broker), as_engine(context, broker, 1)
+    client.ask("submit", jobs=[job(f"j{i}", batch="few") for i in range(3)])
+    finish(engine, take(engine, 3))
+    assert "3 jobs" in millrace("verify", server.url)
+
+
 def test_verify_finds_damage_in_postgresql(server, broker_at, context):
     broker = broker_at(server.url)
     client, engine = as_client(context, broker), as_engine(context, broker, 1)
