@@ -123,15 +123,25 @@ void configure_curve(zmq::socket_t& socket, const CurveKeys& keys) {
   }
 }
 
+// Probes while nothing is sent, and a limit for what is sent and not acknowledged.
+void watch_peers(zmq::socket_t& socket, int dead_peer_ms) {
+  namespace option = zmq::sockopt;
+  constexpr int ms_per_s = 1000, probes = 3;
+  const int part_s = std::max(1, dead_peer_ms / ms_per_s / (probes + 1));
+  socket.set(option::tcp_keepalive, 1);
+  socket.set(option::tcp_keepalive_idle, part_s);
+  socket.set(option::tcp_keepalive_intvl, part_s);
+  socket.set(option::tcp_keepalive_cnt, probes);
+  socket.set(option::tcp_maxrt, dead_peer_ms);
+}
+
 void configure(zmq::socket_t& socket, Kind kind, const SocketOptions& options) {
   namespace option = zmq::sockopt;
   socket.set(option::linger, options.linger_ms);
   socket.set(option::sndhwm, options.send_queue);
   socket.set(option::rcvhwm, options.receive_queue);
   socket.set(option::maxmsgsize, options.message_bytes);
-  socket.set(option::heartbeat_ivl, options.heartbeat_ms);
-  socket.set(option::heartbeat_timeout, options.heartbeat_timeout_ms);
-  socket.set(option::heartbeat_ttl, options.heartbeat_timeout_ms);
+  watch_peers(socket, options.dead_peer_ms);
   socket.set(option::handshake_ivl, options.handshake_ms);
   socket.set(option::reconnect_ivl, options.reconnect_ms);
   socket.set(option::reconnect_ivl_max, options.reconnect_most_ms);

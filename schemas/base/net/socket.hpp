@@ -1,7 +1,12 @@
 #pragma once
 // A thin layer over cppzmq that never blocks and returns errors as values. Every socket has
-// explicit high-water marks, a linger time and a largest message, and sends ZMTP heartbeats. A
-// ROUTER reports peers that are gone instead of dropping messages to them.
+// explicit high-water marks, a linger time and a largest message. TCP itself finds out that a
+// peer's machine is gone. A ROUTER reports peers that are gone instead of dropping messages to
+// them.
+//
+// No socket sends ZMTP heartbeats: libzmq 4.3.4 aborts the process where a heartbeat is due, or one
+// that was received is read, after the peer has gone from a connection whose messages wait for room
+// in the queue.
 //
 // Errors of send: `unreachable` (a ROUTER knows no such peer; EHOSTUNREACH) and `overloaded` (the
 // queue is full, or there is no peer yet; EAGAIN). After both, no part of the message was accepted,
@@ -66,8 +71,7 @@ struct SocketOptions {
   std::int64_t message_bytes = limits::frame_bytes;    // a larger message closes the connection
   // DEALER and PUSH: queue only for connected peers, so that nothing piles up for a dead one.
   bool immediate = true;
-  int heartbeat_ms = 2'000;  // ZMTP pings
-  int heartbeat_timeout_ms = 10'000;
+  int dead_peer_ms = 12'000;  // TCP: a machine that acknowledges nothing for so long is gone
   int handshake_ms = 10'000;
   int reconnect_ms = 100;  // doubles up to reconnect_most_ms
   int reconnect_most_ms = 5'000;

@@ -168,6 +168,30 @@ TEST(Net, MessagesOfTooManyFramesAreDropped) {
   EXPECT_EQ(pull.receive().value()->size(), frames_most);
 }
 
+// libzmq aborts at a heartbeat of such a connection.
+TEST(Net, APeerThatGoesWhileItsMessagesWaitForRoomHarmsNobody) {
+  constexpr int messages = 200, longer_than_between_heartbeats_ms = 2'500;
+  const std::string endpoint = "ipc://" + testing::TempDir() + "net-" + std::to_string(getpid());
+  Context context, others;
+  Socket router = open(context, Kind::router, {.linger_ms = 0, .receive_queue = 4});
+  ASSERT_TRUE(router.bind(endpoint));
+  {
+    Socket dealer = open(others, Kind::dealer, {.routing_id = "gone"});
+    ASSERT_TRUE(dealer.connect(endpoint));
+    for (int i = 0; i < messages / 2; ++i) send_when_ready(dealer, "before");
+    std::this_thread::sleep_for(std::chrono::milliseconds(longer_than_between_heartbeats_ms));
+    for (int i = 0; i < messages / 2; ++i) send_when_ready(dealer, "after");
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(longer_than_between_heartbeats_ms));
+  Socket next = open(others, Kind::dealer, {.linger_ms = 0, .routing_id = "next"});
+  ASSERT_TRUE(next.connect(endpoint));
+  send_when_ready(next, "hello");
+  Frames got;  // first what has arrived of the other one's messages
+  do got = receive(router);
+  while (!got.empty() && got.front() == "gone");
+  EXPECT_EQ(got, (Frames{"next", "hello"}));
+}
+
 TEST(Net, MonitorReportsConnectsAndDisconnects) {
   Context context;
   Socket router = open(context, Kind::router);
