@@ -11,7 +11,8 @@ CHUNK_BYTES = 65536
 
 
 class CuttingProxy:
-    """Listens on a port of its own and forwards to `target`, a port of this machine."""
+    """Listens on a port of its own and forwards to `target`, a port of this machine or the path of
+    a Unix socket."""
 
     def __init__(self, target):
         self.target = target
@@ -67,26 +68,38 @@ class CuttingProxy:
     def accept(self):
         near, _ = self.listener.accept()
         try:
-            far = socket.create_connection(("127.0.0.1", self.target))
+            far = self.connect()
         except OSError:  # nobody listens there now
             near.close()
             return
         for one, other in ((near, far), (far, near)):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if one.family == socket.AF_INET:
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(60)  # of a process that is stopped and reads nothing
             self.other_end[one] = other
+
+    def connect(self):
+        if isinstance(self.target, int):
+            return socket.create_connection(("127.0.0.1", self.target))
+        far = socket.socket(socket.AF_UNIX)
+        far.connect(str(self.target))
+        return far
 
     def forward(self, source):
         try:
             data = source.recv(CHUNK_BYTES)
         except OSError:
             data = b""
-        if not data:
+        if not data or self.cuts_at(source, data):
             self.drop([source])
         elif self.delay_s or self.waiting:
             self.waiting.append((time.monotonic() + self.delay_s, self.other_end[source], data))
         else:
             self.send(self.other_end[source], data)
+
+    def cuts_at(self, source, data):
+        """Whether these bytes are the last that their connection carries."""
+        return False
 
     def send(self, into, data):
         if into not in self.other_end:

@@ -24,12 +24,11 @@ from patience import PATIENCE_S
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e" / "client")]
 from cutting_proxy import CuttingProxy  # noqa: E402
+from file_client import LINES, TEXT, FileClient  # noqa: E402
 from programs import BIN, program, wait_until  # noqa: E402
 
-LINES = 300
 ENGINES = 3
 CLIENTS = 2
-TEXT = "a stub's answer"
 MIB = 1024 * 1024
 SMALL_DISK = BIN.parent / "tests" / "libsmall_disk.so"
 
@@ -40,62 +39,6 @@ def free_ports(count):
     for one in sockets:
         one.close()
     return ports
-
-
-class Client:
-    """Submits file after file. `seen` counts its results by custom id."""
-
-    def __init__(self, name, folder, broker):
-        self.name, self.folder, self.broker = name, folder, broker
-        self.files = self.restarts = 0
-        self.process = None
-        self.seen = collections.Counter()
-        self.wrong = []
-        self.log = open(folder / f"{name}.log", "ab")
-
-    def path(self, kind):
-        return self.folder / f"{self.name}-{self.files}.{kind}"
-
-    def begin_file(self):
-        self.files += 1
-        self.path("jobs").write_text("".join(json.dumps({
-            "custom_id": f"{self.name}-{self.files}-{i}", "prompt": f"Story {i}",
-            "max_attempts": 50}) + "\n" for i in range(LINES)))
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [program("millrace"), "submit", self.path("jobs"), "--wait", "--output",
-             self.path("results"), "--broker", self.broker],
-            stdout=subprocess.DEVNULL, stderr=self.log)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def go_on(self, more):
-        """Starts the client again, or the next file. Returns False once there is nothing to do."""
-        if self.process is None:
-            if more:
-                self.begin_file()
-            return more
-        ended = self.process.poll()
-        if ended is None:
-            return True
-        if ended != 0:  # the broker was away for too long, or refused: try again
-            self.restarts += 1
-            self.start()
-            return True
-        self.read_results()
-        self.process = None
-        return self.go_on(more)
-
-    def read_results(self):
-        for line in self.path("results").read_text().splitlines():
-            result = json.loads(line)
-            self.seen[result["custom_id"]] += 1
-            if result["error"] is not None or TEXT not in line:
-                self.wrong.append(line)
 
 
 class Fleet:
@@ -112,7 +55,7 @@ class Fleet:
         self.broker = None
         self.engines = [None] * ENGINES
         self.started = 0
-        self.clients = [Client(f"c{i}", folder, self.at(0)) for i in range(CLIENTS)]
+        self.clients = [FileClient(f"c{i}", folder, self.at(0)) for i in range(CLIENTS)]
 
     def at(self, proxy):
         return f"tcp://127.0.0.1:{self.proxies[proxy].port}"

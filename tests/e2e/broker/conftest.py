@@ -7,7 +7,7 @@ import zmq
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from keyed import KeyedBroker, Keys  # noqa: E402
 from postgres import PostgresServer  # noqa: E402
-from wire import Broker, Peer  # noqa: E402
+from wire import Broker, BrokerAt, Peer  # noqa: E402
 
 
 @pytest.fixture
@@ -30,19 +30,6 @@ def server():
     server = PostgresServer()
     yield server
     server.close()
-
-
-class BrokerAt(Broker):
-    """A broker whose ledger is at `place`."""
-
-    def __init__(self, folder, place, *options):
-        self.place = place
-        super().__init__(folder, *options)
-
-    def command(self, *extra):
-        command = super().command(*extra)
-        command[command.index("--ledger") + 1] = self.place
-        return command
 
 
 @pytest.fixture

@@ -61,13 +61,19 @@ class PostgresServer:
                               env={**os.environ, "PATH": PATH})
         return done.stdout.strip()
 
+    def postmaster(self):
+        return int((self.folder / "data/postmaster.pid").read_text().split("\n")[0])
+
+    def children(self):
+        first = self.postmaster()
+        words = pathlib.Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return [int(x) for x in words]
+
     def kill(self):
         """Kills every process of the server."""
-        first = (self.folder / "data/postmaster.pid").read_text().split("\n")[0]
-        children = pathlib.Path(f"/proc/{first}/task/{first}/children").read_text().split()
-        for process in (first, *children):
+        for process in (self.postmaster(), *self.children()):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(process), signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
         self.stop()
 
     def stop(self):
@@ -79,6 +85,19 @@ class PostgresServer:
         if self.script.poll() is None:
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def synchronous_standby(primary):
+    """A server whose disk holds each commit of the primary before it is acknowledged."""
+    standby = PostgresServer(primary=primary)
+    primary.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    primary.run("SELECT pg_reload_conf()")
+    until = time.monotonic() + PATIENCE_S
+    follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+    while primary.run(follows) != "1":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return standby
 
 
 class Pooler:

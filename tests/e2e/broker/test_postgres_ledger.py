@@ -1,10 +1,8 @@
 """A broker whose ledger is in PostgreSQL: the broker and the server are killed, a standby takes
 over, and nothing that was acknowledged is lost, and nothing ends twice."""
-import time
-
 import pytest
 from patience import PATIENCE_S
-from postgres import Pooler, PostgresServer
+from postgres import Pooler, PostgresServer, synchronous_standby
 from wire import as_client, as_engine, end, job, read_all
 
 JOBS = 240
@@ -86,15 +84,7 @@ def test_a_pooler_may_give_each_transaction_another_connection(server, broker_at
 
 @pytest.fixture
 def standby(server):
-    """A server whose disk holds each commit before it is acknowledged."""
-    standby = PostgresServer(primary=server)
-    server.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
-    server.run("SELECT pg_reload_conf()")
-    until = time.monotonic() + PATIENCE_S
-    follows = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
-    while server.run(follows) != "1":
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    standby = synchronous_standby(server)
     yield standby
     standby.close()
 

@@ -37,10 +37,13 @@ class Broker:
             command += [option, self.endpoint(name)]
         return [*command, *self.options, *extra]
 
-    def start(self):
+    def launch(self):
         self.log = open(self.folder / "broker.log", "ab")
         self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=self.log,
                                         text=True)
+
+    def start(self):
+        self.launch()
         for line in self.process.stdout:
             if line == "ready\n":
                 return
@@ -59,6 +62,19 @@ class Broker:
             self.kill()
         for name in ("clients", "engines", "doorbell", "push"):
             pathlib.Path(f"{self.sockets}-{name}").unlink(missing_ok=True)
+
+
+class BrokerAt(Broker):
+    """A broker whose ledger is at `place`."""
+
+    def __init__(self, folder, place, *options):
+        self.place = place
+        super().__init__(folder, *options)
+
+    def command(self, *extra):
+        command = super().command(*extra)
+        command[command.index("--ledger") + 1] = self.place
+        return command
 
 
 class Peer:
