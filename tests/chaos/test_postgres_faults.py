@@ -1,6 +1,6 @@
-"""Three brokers on one PostgreSQL, engines and clients, all real processes. Brokers, engines and the
-database are killed and stopped, and the links between them cut, also in the middle of a commit. No
-acknowledged job may be lost, end twice or fail, and the numbers of the stream have no gaps.
+"""Three brokers on one PostgreSQL, engines and clients, all real processes. Brokers, engines and
+the database are killed and stopped, and the links between them cut, also in the middle of a commit.
+No acknowledged job may be lost, end twice or fail, and the numbers of the stream have no gaps.
 
 `ops/test --long` has 1,000 faults.
 """

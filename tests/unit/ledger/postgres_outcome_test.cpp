@@ -69,8 +69,8 @@ TEST_F(PostgresOutcomeTest, TheServerIsStillAtWorkOnTheCommit) {
 }
 
 TEST_F(PostgresOutcomeTest, ALeaseOfALostCommitKeepsItsNumberToItself) {
-  ASSERT_TRUE(ledger_->apply(std::vector<Operation>{job("a"), job("b"), job("c"), claim(1)},
-                             start_us));
+  ASSERT_TRUE(
+      ledger_->apply(std::vector<Operation>{job("a"), job("b"), job("c"), claim(1)}, start_us));
   const std::vector<Operation> next{claim(1)};
   socket_.cut_next(CuttingSocket::Cut::answer);
   ASSERT_FALSE(ledger_->apply(next, start_us));
