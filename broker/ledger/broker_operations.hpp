@@ -1,7 +1,7 @@
 #pragma once
 // The operations by which several brokers share one ledger: a broker says that it lives, and learns
-// what the others have committed. A ledger that serves one broker (memory, SQLite) knows of no
-// others and has no news.
+// what the others have committed. A ledger that serves one broker (SQLite) knows of no others and
+// has no news.
 //
 // Each lease belongs to the broker that handed it out or renewed it last. A broker lives as long as
 // its heartbeat counts, by the clock of the store. FindLapsed leaves the leases of other brokers

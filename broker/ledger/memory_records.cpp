@@ -1,4 +1,5 @@
-// Jobs, queues, counts and leases. Streams are in memory_streams.cpp.
+// Jobs, queues, counts and leases. Streams are in memory_streams.cpp, brokers in
+// memory_brokers.cpp.
 #include "broker/ledger/memory_records.hpp"
 
 #include <algorithm>
@@ -305,26 +306,28 @@ void MemoryRecords::delete_counts(const std::string& tenant, const std::string& 
 
 // ---- leases
 
-void MemoryRecords::put_lease(LeaseRecord lease) {
-  remove_lease(lease.lease);
-  leases_by_engine_[lease.engine].insert(lease.lease);
-  leases_by_end_.emplace(lease.until_us, lease.lease);
-  leases_[lease.lease] = std::move(lease);
+void MemoryRecords::put_lease(KeptLease lease) {
+  const LeaseRecord& record = lease.record;
+  remove_lease(record.lease);
+  leases_by_engine_[record.engine].insert(record.lease);
+  leases_by_end_.emplace(record.until_us, record.lease);
+  leases_[record.lease] = std::move(lease);
 }
 
 void MemoryRecords::remove_lease(LeaseId id) {
   const auto it = leases_.find(id);
   if (it == leases_.end()) return;
-  const auto engine = leases_by_engine_.find(it->second.engine);
+  const LeaseRecord& record = it->second.record;
+  const auto engine = leases_by_engine_.find(record.engine);
   engine->second.erase(id);
   if (engine->second.empty()) leases_by_engine_.erase(engine);
-  leases_by_end_.erase({it->second.until_us, id});
+  leases_by_end_.erase({record.until_us, id});
   leases_.erase(it);
 }
 
 void MemoryRecords::insert_lease(LeaseRecord& lease) {
   lease.lease = next_lease_++;
-  put_lease(lease);
+  put_lease({lease, caller_.broker});
   note_undo([this, id = lease.lease] {
     remove_lease(id);
     next_lease_ = id;
@@ -334,16 +337,16 @@ void MemoryRecords::insert_lease(LeaseRecord& lease) {
 std::optional<LeaseRecord> MemoryRecords::find_lease(LeaseId lease) {
   const auto it = leases_.find(lease);
   if (it == leases_.end()) return std::nullopt;
-  return it->second;
+  return it->second.record;
 }
 
 void MemoryRecords::extend_lease(LeaseId id, std::int64_t until_us) {
   const auto it = leases_.find(id);
   if (it == leases_.end()) return;
   note_undo([this, before = it->second] { put_lease(before); });
-  LeaseRecord lease = it->second;
+  LeaseRecord lease = it->second.record;
   lease.until_us = until_us;
-  put_lease(std::move(lease));
+  put_lease({std::move(lease), caller_.broker});
 }
 
 void MemoryRecords::delete_lease(LeaseId id) {
@@ -360,7 +363,7 @@ std::uint64_t MemoryRecords::count_leases(const std::string& engine) {
 
 std::vector<LeaseRecord> MemoryRecords::all_leases() {
   std::vector<LeaseRecord> out;
-  for (const auto& [id, lease] : leases_) out.push_back(lease);
+  for (const auto& [id, lease] : leases_) out.push_back(lease.record);
   return out;
 }
 
@@ -368,7 +371,7 @@ std::vector<LeaseRecord> MemoryRecords::leases_until(std::int64_t until_us) {
   std::vector<LeaseRecord> out;
   for (const auto& [end_us, id] : leases_by_end_) {
     if (end_us > until_us) break;
-    out.push_back(leases_.at(id));
+    out.push_back(leases_.at(id).record);
   }
   return out;
 }
@@ -377,7 +380,7 @@ std::vector<LeaseRecord> MemoryRecords::leases_of(const std::string& engine) {
   std::vector<LeaseRecord> out;
   const auto it = leases_by_engine_.find(engine);
   if (it == leases_by_engine_.end()) return out;
-  for (const LeaseId id : it->second) out.push_back(leases_.at(id));
+  for (const LeaseId id : it->second) out.push_back(leases_.at(id).record);
   return out;
 }
 

@@ -15,12 +15,24 @@
 
 namespace millrace::broker {
 
+// Who carries out a transaction: a handle, and the broker that it belongs to. No broker: its leases
+// are nobody's, and it tells and learns no news.
+struct MemoryCaller {
+  std::string handle, broker;
+};
+
 class MemoryRecords final : public Records {
  public:
   explicit MemoryRecords(std::string epoch) : epoch_(std::move(epoch)) {}
 
+  // Begins a transaction of this handle, at `now_us` of the store's clock. `batch` numbers those
+  // that change something; 0: it only reads.
+  void begin(const MemoryCaller& caller, std::uint64_t batch, std::int64_t now_us);
   void keep();  // ends a transaction and keeps its changes
   void undo();  // ends it and takes them back
+  // Whether other brokers live, which have to be told; and tells them.
+  bool others_live() const;
+  void tell(std::vector<News> news);
 
   const Status& status() const override { return status_; }
   void note_corruption(const std::string& what) override;
@@ -82,6 +94,10 @@ class MemoryRecords final : public Records {
   std::vector<LeaseRecord> leases_until(std::int64_t until_us) override;
   std::vector<LeaseRecord> leases_of(const std::string& engine) override;
 
+  std::uint64_t beat(std::int64_t alive_us) override;
+  std::set<LeaseId> held_elsewhere(std::span<const LeaseId> leases) override;
+  std::vector<News> read_news(NewsMarks& marks) override;
+
   std::optional<StreamRecord> find_stream(const std::string& tenant,
                                           const std::string& stream) override;
   std::uint64_t next_number(const std::string& tenant, const std::string& stream,
@@ -122,12 +138,30 @@ class MemoryRecords final : public Records {
     std::map<std::string, CursorInfo> cursors;
   };
 
+  struct KeptLease {
+    LeaseRecord record;
+    std::string broker;  // that handed it out or renewed it last
+  };
+  struct Told {
+    std::uint64_t batch = 0;
+    std::int64_t written_us = 0;
+    News news;
+  };
+  struct Handle {
+    std::string broker;
+    std::uint64_t batch = 0;  // of its last transaction
+    std::deque<Told> news;
+  };
+
   void put_job(JobRecord job);  // inserts or replaces
   void index(const JobRecord& job);
   void unindex(const JobRecord& job);
-  void put_lease(LeaseRecord lease);
+  void put_lease(KeptLease lease);
   void remove_lease(LeaseId lease);
   void note_undo(std::function<void()> step) { undo_.push_back(std::move(step)); }
+
+  bool lives(const std::string& broker) const;
+  void forget_news_of(const std::string& broker, std::int64_t until_us);
 
   const std::string epoch_;
   Status status_;
@@ -155,10 +189,15 @@ class MemoryRecords final : public Records {
   std::map<Key, StateCounts> counts_;
   std::map<Key, std::map<Key, std::int64_t>> ready_;  // by tenant and batch, then model and policy
   std::map<Key, BatchRecord> batch_records_;
-  std::map<LeaseId, LeaseRecord> leases_;
+  std::map<LeaseId, KeptLease> leases_;
   std::map<std::string, std::set<LeaseId>> leases_by_engine_;
   std::set<std::pair<std::int64_t, LeaseId>> leases_by_end_;
   std::map<Key, Stream> streams_;
+
+  MemoryCaller caller_;  // of this transaction, and its time
+  std::int64_t now_us_ = 0;
+  std::map<std::string, std::int64_t> brokers_;  // until when each lives
+  std::map<std::string, Handle> handles_;        // of brokers, by name
 };
 
 }  // namespace millrace::broker

@@ -252,7 +252,7 @@ class Records {
   virtual std::vector<LeaseRecord> leases_until(std::int64_t until_us) = 0;
   virtual std::vector<LeaseRecord> leases_of(const std::string& engine) = 0;
 
-  // ---- brokers, where several use one store; a store that serves one has none of it
+  // ---- brokers, where several use one store; one that serves one broker (SQLite) has none of it
   // This broker lives for so long, by the store's clock (0: it leaves); how many others live?
   virtual std::uint64_t beat(std::int64_t) { return 0; }
   // Those of the leases that belong to other brokers which live.

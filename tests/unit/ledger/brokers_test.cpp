@@ -1,4 +1,7 @@
-// Several brokers on one database: whose leases are whose, and what one hears of the others.
+// Several brokers on one store: whose leases are whose, and what one hears of the others.
+#include <optional>
+
+#include "tests/unit/ledger/faulty_store.hpp"
 #include "tests/unit/ledger/harness.hpp"
 
 namespace millrace::broker::test {
@@ -6,13 +9,17 @@ namespace {
 
 constexpr std::int64_t long_us = 60'000'000;
 
-class PostgresBrokersTest : public testing::Test {
+class BrokersTest : public testing::TestWithParam<Kind> {
  protected:
+  BrokersTest() {
+    if (GetParam() == Kind::postgres) schema.emplace();
+  }
   std::unique_ptr<Ledger> open(const std::string& broker) {
+    if (!schema) return make_stored_ledger(make_memory_handle(memory, broker), {publish});
     PostgresLedgerOptions options;
-    options.schema = schema.name();
+    options.schema = schema->name();
     options.broker = broker;
-    auto store = open_postgres_store(url, std::move(options));
+    auto store = open_postgres_store(millrace::test::postgres_url(), std::move(options));
     EXPECT_TRUE(store) << store.error().text();
     return make_stored_ledger(*std::move(store), {publish});
   }
@@ -51,12 +58,15 @@ class PostgresBrokersTest : public testing::Test {
     return out;
   }
 
-  const std::string url = millrace::test::postgres_url();
-  const PostgresSchema schema;
+  const std::shared_ptr<MemoryStore> memory = make_memory_store({publish, ""});
+  std::optional<PostgresSchema> schema;
   NewsMarks marks;
 };
 
-TEST_F(PostgresBrokersTest, ABrokerCountsTheOthersThatLive) {
+INSTANTIATE_TEST_SUITE_P(Ledgers, BrokersTest, testing::Values(Kind::memory, Kind::postgres),
+                         kind_name);
+
+TEST_P(BrokersTest, ABrokerCountsTheOthersThatLive) {
   const auto one = open("one"), also_one = open("one"), two = open("two"), nobody = open("");
   EXPECT_EQ(beat(*one), 0u);
   EXPECT_EQ(beat(*also_one), 0u);
@@ -67,7 +77,7 @@ TEST_F(PostgresBrokersTest, ABrokerCountsTheOthersThatLive) {
   EXPECT_EQ(beat(*one), 0u);
 }
 
-TEST_F(PostgresBrokersTest, LeasesOfABrokerThatLivesAreLeftToIt) {
+TEST_P(BrokersTest, LeasesOfABrokerThatLivesAreLeftToIt) {
   const auto one = open("one"), two = open("two");
   beat(*one);
   beat(*two);
@@ -81,7 +91,7 @@ TEST_F(PostgresBrokersTest, LeasesOfABrokerThatLivesAreLeftToIt) {
   EXPECT_EQ(takes(*two, held), 1u);
 }
 
-TEST_F(PostgresBrokersTest, ALeaseFollowsTheBrokerThatRenewsIt) {
+TEST_P(BrokersTest, ALeaseFollowsTheBrokerThatRenewsIt) {
   const auto one = open("one"), two = open("two");
   beat(*one);
   beat(*two);
@@ -94,7 +104,7 @@ TEST_F(PostgresBrokersTest, ALeaseFollowsTheBrokerThatRenewsIt) {
   EXPECT_EQ(ask<FinishReply>(*one, Finish{held, JobState::completed, "r", "engine"}).number, 1u);
 }
 
-TEST_F(PostgresBrokersTest, AnEngineMayReleaseALeaseAtAnyBroker) {
+TEST_P(BrokersTest, AnEngineMayReleaseALeaseAtAnyBroker) {
   const auto one = open("one"), two = open("two");
   beat(*one);
   const LeaseId held = lease(*one, "a");
@@ -102,7 +112,7 @@ TEST_F(PostgresBrokersTest, AnEngineMayReleaseALeaseAtAnyBroker) {
   EXPECT_EQ(back.returned, std::vector<std::string>{"a"});
 }
 
-TEST_F(PostgresBrokersTest, ABrokerHearsWhatTheOthersCommitAndOnlyOnce) {
+TEST_P(BrokersTest, ABrokerHearsWhatTheOthersCommitAndOnlyOnce) {
   const auto one = open("one"), two = open("two");
   beat(*one);
   beat(*two);
@@ -122,7 +132,7 @@ TEST_F(PostgresBrokersTest, ABrokerHearsWhatTheOthersCommitAndOnlyOnce) {
   EXPECT_EQ(news(*one), "3 default/engine " + std::to_string(leased[1].lease) + "\n");
 }
 
-TEST_F(PostgresBrokersTest, NobodyTellsNewsWhileNobodyListens) {
+TEST_P(BrokersTest, NobodyTellsNewsWhileNobodyListens) {
   const auto one = open("one"), two = open("two");
   beat(*one);
   lease(*one, "a");
@@ -133,7 +143,7 @@ TEST_F(PostgresBrokersTest, NobodyTellsNewsWhileNobodyListens) {
   EXPECT_EQ(news(*one), "");
 }
 
-TEST_F(PostgresBrokersTest, ReadersOfTheStreamOfBatchesHearOfTheirEnds) {
+TEST_P(BrokersTest, ReadersOfTheStreamOfBatchesHearOfTheirEnds) {
   const auto one = open("one"), two = open("two");
   beat(*one);
   beat(*two);
@@ -145,6 +155,87 @@ TEST_F(PostgresBrokersTest, ReadersOfTheStreamOfBatchesHearOfTheirEnds) {
   news(*two);
   ask<FinishReply>(*one, Finish{held, JobState::completed, "r", "engine"});
   EXPECT_EQ(news(*two), "0 default/batches 1\n0 default/results 1\n");
+}
+
+TEST_P(BrokersTest, WhatWasRefusedIsNotTold) {
+  const auto one = open("one"), two = open("two");
+  beat(*one);
+  beat(*two);
+  lease(*one, "a");
+  news(*two);
+  SubmitJob other = job("a", "b");
+  other.hash = "another";
+  const auto replies = one->apply(std::vector<Operation>{other}, start_us);
+  ASSERT_TRUE(replies);
+  EXPECT_FALSE(replies->front());
+  EXPECT_EQ(news(*two), "");
+}
+
+class MemoryBrokersTest : public testing::Test {
+ protected:
+  static Result<Reply> ask(Ledger& ledger, const Operation& operation) {
+    auto replies = ledger.apply(std::span(&operation, 1), start_us);
+    EXPECT_TRUE(replies) << replies.error().text();
+    return *std::move(replies->front());
+  }
+  static std::size_t leases_for(Ledger& ledger) {
+    return std::get<FindLapsedReply>(*ask(ledger, FindLapsed{0, {}, true})).leases.size();
+  }
+
+  ManualClock clock;
+  const std::shared_ptr<MemoryStore> store = make_memory_store({publish, "", &clock});
+  const std::unique_ptr<Ledger> two =
+      make_stored_ledger(make_memory_handle(store, "two"), {publish});
+};
+
+// A transaction in memory is taken back step by step, also what it did to leases and brokers.
+TEST_F(MemoryBrokersTest, ATransactionThatIsRolledBackLeavesNothing) {
+  const auto plan = std::make_shared<FaultPlan>();
+  const auto failing = make_stored_ledger(
+      std::make_unique<FaultyStore>(make_memory_handle(store, "one"), plan), {publish});
+  ask(*two, BeatBroker{long_us});
+  ask(*two, job("a", "b"));
+  const LeaseId held = std::get<ClaimReply>(*ask(*two, claim(1))).jobs.at(0).lease;
+  const std::vector<Operation> batch{BeatBroker{long_us}, job("b", "b"),
+                                     Renew{"engine", {held}, start_us}};
+  for (int i = 0; i < 3; ++i) {
+    plan->next = Fault::conflict;
+    EXPECT_FALSE(failing->apply(batch, start_us));
+  }
+  EXPECT_EQ(std::get<BeatReply>(*ask(*two, BeatBroker{long_us})).others, 0u);
+  EXPECT_EQ(leases_for(*two), 1u);
+  EXPECT_TRUE(std::get<NewsReply>(*ask(*two, ReadNews{})).news.empty());
+  EXPECT_TRUE(failing->apply(batch, start_us));
+  EXPECT_EQ(std::get<BeatReply>(*ask(*two, BeatBroker{long_us})).others, 1u);
+  EXPECT_EQ(leases_for(*two), 0u);
+  EXPECT_EQ(std::get<NewsReply>(*ask(*two, ReadNews{})).news.size(), 1u);
+}
+
+// By the store's clock, whatever that of a broker says.
+TEST_F(MemoryBrokersTest, ABrokerThatMissesItsHeartbeatsLosesItsLeases) {
+  const auto one = make_stored_ledger(make_memory_handle(store, "one"), {publish});
+  ask(*one, BeatBroker{1'000});
+  ask(*one, job("a", "b"));
+  ask(*one, claim(1));
+  clock.advance_us(999);
+  EXPECT_EQ(leases_for(*two), 0u);
+  clock.advance_us(1);
+  EXPECT_EQ(leases_for(*two), 1u);
+}
+
+TEST_F(MemoryBrokersTest, NewsAreKeptForAWhile) {
+  const auto one = make_stored_ledger(make_memory_handle(store, "one"), {publish});
+  ask(*one, BeatBroker{2 * news_kept_us});
+  ask(*two, BeatBroker{2 * news_kept_us});
+  ask(*one, job("a", "b"));
+  const auto news = [&] { return std::get<NewsReply>(*ask(*two, ReadNews{})).news.size(); };
+  clock.advance_us(news_kept_us);
+  ask(*one, BeatBroker{long_us});
+  EXPECT_EQ(news(), 1u);
+  clock.advance_us(1);
+  EXPECT_EQ(news(), 1u);
+  ask(*one, BeatBroker{long_us});
+  EXPECT_EQ(news(), 0u);
 }
 
 }  // namespace
