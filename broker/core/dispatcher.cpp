@@ -56,7 +56,8 @@ bool Dispatcher::can_claim(const Engine& engine) const {
   const bool alike =
       config_.fingerprint.empty() || engine.profile.facts.fingerprint == config_.fingerprint;
   return open_ && engine.peer && alike && !engine.claiming && !engine.hung && engine.credit > 0 &&
-         engine.leases.size() < limits::leases_per_engine && !engine.exclusive();
+         engine.leases.size() < limits::leases_per_engine && !engine.exclusive() &&
+         !engine.brings_unread();
 }
 
 // Whether the tenant may have a job for the engine: no claim found its queues empty since jobs were

@@ -15,7 +15,9 @@
 // An engine that holds nothing gets suspects first: one group of them, and then other jobs beside
 // it, unless the suspect has to run alone. An engine at work gets a group only where suspects have
 // waited for group_wait_ms, and never a second one beside the first. For a suspect that has to run
-// alone and has waited for suspect_wait_ms, one engine is kept free. Thread safety: none.
+// alone and has waited for suspect_wait_ms, one engine is kept free. An engine that brings leases
+// of another broker gets nothing until this one has read what they are: it may have to run one of
+// them alone. Thread safety: none.
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -62,6 +62,9 @@ struct Engine {
   std::uint32_t asked_jobs = 0;  // that this claim may bring
   bool hung = false;             // it gets no job until it makes a step
   bool reserved = false;         // it finishes its jobs and then takes a suspect alone
+  // Its last heartbeat lists leases that this broker does not know: another one may have handed
+  // them out.
+  bool lists_unknown = false;
   // What its claims found empty, by tenant: see Dispatcher.
   struct Searched {
     std::uint64_t work = 0, suspects = 0, groups = 0;
@@ -86,6 +89,11 @@ struct Engine {
   bool serves(const std::string& wanted_model, const std::string& wanted_kv) const {
     return (wanted_model == "*" || wanted_model == profile.facts.model) &&
            (wanted_kv.empty() || runs(wanted_kv));
+  }
+  // Whether it holds leases of which this broker has not read yet what they are.
+  bool brings_unread() const {
+    return lists_unknown ||
+           std::ranges::any_of(leases, [](const auto& item) { return item.second.job.empty(); });
   }
   bool exclusive() const {
     return std::ranges::any_of(leases, [](const auto& item) { return item.second.alone; });

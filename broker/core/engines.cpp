@@ -44,7 +44,7 @@ void Engines::hello(const Peer& peer, const Hello& hello, const Grant& who) {
   engine.joined = true;
   engine.credit = 0;
   engine.searched.clear();
-  engine.reserved = false;
+  engine.reserved = engine.lists_unknown = false;
   engine.heard_us = engine.progress_us = out_.now().mono_us;
   models_.serve(engine.tenant, model);
   out_.joined(info_of(engine, out_.now().mono_us));
@@ -126,6 +126,9 @@ void Engines::heartbeat(Engine& engine, std::uint64_t id, const Heartbeat& heart
   const auto on_the_way = static_cast<std::uint32_t>(
       std::count_if(engine.leases.begin(), engine.leases.end(),
                     [](const auto& item) { return !item.second.listed; }));
+  engine.lists_unknown = config_.shares_ledger && std::ranges::any_of(asked, [&](LeaseId lease) {
+                           return table_.holder(lease) == nullptr && !reclaimer_.leaving(lease);
+                         });
   const auto credit = std::min(heartbeat.credit, limits::leases_per_engine);
   engine.credit = credit - std::min(credit, on_the_way);
   dispatcher_.offer(engine);
@@ -144,6 +147,7 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
   answer.drain = table_.drain;
   if (const auto* r = reply_as<RenewReply>(reply)) {
     adopt(*engine, asked, *r);
+    engine->lists_unknown = false;
     for (const auto lease : r->lost) {
       // It ended while the renewal was on its way; the answer to its end tells the engine.
       if (finishing_.contains({name, lease}) || committed_.contains({name, lease})) continue;
@@ -165,10 +169,12 @@ void Engines::renewed(const std::string& name, std::uint64_t id, const std::vect
 }
 
 // Adds leases that the ledger gives to this engine and that this broker did not know: another
-// broker handed them out.
+// broker handed them out. Reads what they are, again where that failed.
 void Engines::adopt(Engine& engine, const std::vector<LeaseId>& asked, const RenewReply& reply) {
   bool some = false;
   for (const auto lease : asked) {
+    const auto known = engine.leases.find(lease);
+    some = some || (known != engine.leases.end() && known->second.job.empty());
     if (table_.holder(lease) != nullptr || finishing_.contains({engine.id, lease}) ||
         committed_.contains({engine.id, lease}) || reclaimer_.leaving(lease)) {
       continue;

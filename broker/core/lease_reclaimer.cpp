@@ -77,6 +77,9 @@ void LeaseReclaimer::recover_facts(std::vector<LapsedLease> leases, std::functio
                Engine* engine = engines_.holder(leases[i].lease);
                if (job == nullptr || engine == nullptr) continue;
                HeldLease held = engine->leases[leases[i].lease];
+               held.tenant = leases[i].tenant;
+               held.job = leases[i].job;
+               held.alone = leases[i].alone;
                held.cost_tokens = job->cost_tokens;
                held.prefix = job->prefix;
                held.custom_id = job->custom_id;
@@ -101,12 +104,12 @@ void LeaseReclaimer::learn(const std::string& id) {
     for (const LapsedLease& lease : found->leases) {
       const auto held = engine->leases.find(lease.lease);
       if (held == engine->leases.end() || !held->second.job.empty()) continue;
-      held->second.tenant = lease.tenant;
-      held->second.job = lease.job;
-      held->second.alone = lease.alone;
       fresh.push_back(lease);
     }
-    if (!fresh.empty()) recover_facts(std::move(fresh), [] {});
+    if (fresh.empty()) return;
+    recover_facts(std::move(fresh), [this, id] {
+      if (Engine* told = engines_.find(id)) dispatcher_.offer(*told);
+    });
   });
 }
 

@@ -1,0 +1,81 @@
+// Engines that come from another broker on the same ledger, with its leases.
+#include <gtest/gtest.h>
+
+#include "tests/unit/broker/world.hpp"
+
+namespace millrace::broker::testing {
+namespace {
+
+CoreConfig shared() {
+  CoreConfig config;
+  config.shares_ledger = true;
+  return config;
+}
+
+Claim claim_of(const std::string& engine, ClaimFrom from) {
+  Claim claim;
+  claim.tenant = default_tenant;
+  claim.engine = engine;
+  claim.model = "m";
+  claim.until_us = INT64_MAX;
+  claim.max_jobs = 1;
+  claim.from = from;
+  return claim;
+}
+
+// As another broker hands it out.
+LeaseId leased_elsewhere(World& world, const std::string& engine, ClaimFrom from) {
+  const auto reply = world.ask(claim_of(engine, from));
+  return std::get<ClaimReply>(*reply).jobs.at(0).lease;
+}
+
+TEST(OtherBrokers, AnEngineGetsNothingBesideTheJobThatItRunsAloneAndBringsAlong) {
+  World world(shared());
+  world.join_engine("first", 0);  // so that the model is known
+  world.submit({job_body("a")});
+  const LeaseId before = leased_elsewhere(world, "dead", ClaimFrom::jobs);
+  world.ask(GiveBack{{before}, Blame::died, "dead"});
+  const LeaseId alone = leased_elsewhere(world, "e", ClaimFrom::suspects);
+  world.submit({job_body("b")});
+  world.join_engine("e");
+  world.beat("e", {alone}, 1, 2);
+  EXPECT_TRUE(world.leases("e").empty());
+  world.beat("e", {alone}, 2, 2);
+  EXPECT_TRUE(world.leases("e").empty());
+  EXPECT_EQ(world.counts().queued, 1u);
+}
+
+TEST(OtherBrokers, AnEngineGetsMoreJobsOnceItsBrokerKnowsWhatItBrings) {
+  World world(shared());
+  world.join_engine("first", 0);
+  world.submit({job_body("a"), job_body("b")});
+  const LeaseId brought = leased_elsewhere(world, "e", ClaimFrom::jobs);
+  world.join_engine("e");
+  world.hold_commits = true;
+  world.beat("e", {brought}, 1, 1);
+  EXPECT_TRUE(world.commit_one());  // the renewal
+  EXPECT_TRUE(world.leases("e").empty());
+  world.commit();
+  EXPECT_EQ(world.leases("e").size(), 1u);
+}
+
+// The ledger answers late, and then the broker asks once more.
+TEST(OtherBrokers, WhatCouldNotBeReadIsReadAfterTheNextHeartbeat) {
+  World world(shared());
+  world.join_engine("first", 0);
+  world.submit({job_body("a"), job_body("b")});
+  const LeaseId brought = leased_elsewhere(world, "e", ClaimFrom::jobs);
+  world.join_engine("e");
+  world.instead = [](const Operation& operation) -> std::optional<Result<Reply>> {
+    if (!std::holds_alternative<FindLapsed>(operation)) return std::nullopt;
+    return fail(Code::overloaded, "not now");
+  };
+  world.beat("e", {brought}, 1, 1);
+  EXPECT_TRUE(world.leases("e").empty());
+  world.instead = {};
+  world.beat("e", {brought}, 2, 1);
+  EXPECT_EQ(world.leases("e").size(), 1u);
+}
+
+}  // namespace
+}  // namespace millrace::broker::testing
