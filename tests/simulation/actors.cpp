@@ -8,6 +8,7 @@ namespace millrace::broker::simulation {
 // ---- client
 
 void SimClient::tick() {
+  if (endpoints_.is_silent(clock_.now_us())) turn();
   if (!welcome_) {
     hello();
   } else {
@@ -19,10 +20,15 @@ void SimClient::tick() {
   clock_.after(static_cast<std::int64_t>(400'000 + dice_.below(800'000)), [this] { tick(); });
 }
 
+void SimClient::turn() {
+  record_.turns += endpoints_.next(clock_.now_us());
+  welcome_ = false;
+}
+
 void SimClient::hello() {
   Hello hello;
   hello.name = peer_.route;
-  wire_(peer_, {next_id_++, hello});
+  send(next_id_++, hello);
 }
 
 // Sends unanswered jobs again after a while, which their ids make safe.
@@ -35,7 +41,7 @@ void SimClient::submit() {
   }
   const auto id = next_id_++;
   asked_[id] = message.jobs;
-  wire_(peer_, {id, std::move(message)});
+  send(id, std::move(message));
 }
 
 void SimClient::fetch() {
@@ -43,7 +49,7 @@ void SimClient::fetch() {
   fetch.from = next_number_;
   fetch.epoch = epoch_;
   fetch.max_entries = static_cast<std::uint32_t>(1 + dice_.below(20));
-  wire_(peer_, {next_id_++, std::move(fetch)});
+  send(next_id_++, std::move(fetch));
 }
 
 // Also the jobs of other tenants, which are none of its business.
@@ -53,7 +59,7 @@ void SimClient::cancel() {
   std::advance(job, static_cast<std::ptrdiff_t>(dice_.below(record_.acknowledged.size())));
   if (job->starts_with("kill")) return;
   if (record_.tenants.at(*job) == tenant_) record_.cancelled.insert(*job);
-  wire_(peer_, {next_id_++, Cancel{{*job}, {}}});
+  send(next_id_++, Cancel{{*job}, {}});
 }
 
 // Resumes much more often than it pauses, and whatever any client of the tenant may have paused:
@@ -71,12 +77,13 @@ void SimClient::pause_or_resume() {
     default:
       change.batch = tenant_ + (dice_.chance(0.5) ? "-0" : "-1");
   }
-  wire_(peer_, {next_id_++, std::move(change)});
+  send(next_id_++, std::move(change));
 }
 
 void SimClient::receive(const Envelope& envelope) {
+  endpoints_.heard(clock_.now_us());
   if (std::holds_alternative<Welcome>(envelope.message)) welcome_ = true;
-  if (std::holds_alternative<Goodbye>(envelope.message)) welcome_ = false;
+  if (std::holds_alternative<Goodbye>(envelope.message)) turn();
   if (const auto* refused = std::get_if<Refused>(&envelope.message)) {
     if (refused->error.code == Code::unexpected_message) welcome_ = false;
     if (refused->error.code == Code::epoch_changed) {
@@ -136,12 +143,13 @@ void SimEngine::tick() {
   if (dead_) return;
   const auto now = clock_.now_us();
   if (now >= frozen_until_us_) {
+    if (endpoints_.is_silent(now)) turn();
     if (!welcome_) {
       Hello hello;
       hello.role = Role::engine;
       hello.name = hello.instance = name_;
       hello.engine.facts.model = "m";
-      wire_(peer_, {1, hello});
+      send(1, hello);
     } else {
       if (!hanging_) step();
       if (dead_) return;
@@ -161,7 +169,7 @@ void SimEngine::begin_jobs() {
     ++rows;
     begun.leases.push_back(lease);
   }
-  if (!begun.leases.empty()) wire_(peer_, {0, std::move(begun)});
+  if (!begun.leases.empty()) send(0, std::move(begun));
 }
 
 void SimEngine::step() {
@@ -185,7 +193,7 @@ void SimEngine::step() {
     }
   }
   send_ends();
-  if (credit() > 0) wire_(peer_, {0, Ready{credit()}});
+  if (counted_ && credit() > 0) send(0, Ready{credit()});
 }
 
 void SimEngine::send_ends() {
@@ -195,7 +203,7 @@ void SimEngine::send_ends() {
     const Body result = end.second == JobState::completed ? encode_generation({}) : Body();
     ends.ends.push_back({lease, end.second, result, {}});
   }
-  wire_(peer_, {0, std::move(ends)});
+  send(0, std::move(ends));
 }
 
 void SimEngine::heartbeat() {
@@ -209,17 +217,19 @@ void SimEngine::heartbeat() {
   beat.steps = steps_;
   beat.credit = hanging_ ? 0 : credit();
   beat.prefixes.assign(prefixes_.begin(), prefixes_.end());
-  wire_(peer_, {2, std::move(beat)});
+  send(2, std::move(beat));
   send_ends();  // again, until the broker has answered
 }
 
 void SimEngine::receive(const Envelope& envelope) {
   if (dead_) return;
+  endpoints_.heard(clock_.now_us());
   if (std::holds_alternative<Welcome>(envelope.message)) {
     welcome_ = true;
-    if (!hanging_) wire_(peer_, {0, Ready{credit()}});
+    counted_ = false;
+    heartbeat();  // first, so that the broker counts the leases that are held
   }
-  if (std::holds_alternative<Goodbye>(envelope.message)) welcome_ = false;
+  if (std::holds_alternative<Goodbye>(envelope.message)) turn();
   if (const auto* refused = std::get_if<Refused>(&envelope.message)) {
     if (refused->error.code == Code::unexpected_message) welcome_ = false;
   }
@@ -233,6 +243,7 @@ void SimEngine::receive(const Envelope& envelope) {
     }
   }
   if (const auto* answer = std::get_if<HeartbeatAnswer>(&envelope.message)) {
+    counted_ = true;
     for (const auto lease : answer->lost) {
       running_.erase(lease);
       ended_.erase(lease);
@@ -279,10 +290,16 @@ void SimEngine::reconnect() {
   welcome_ = false;
 }
 
+// It takes its leases along.
+void SimEngine::turn() {
+  record_.turns += endpoints_.next(clock_.now_us());
+  reconnect();
+}
+
 void SimEngine::leave() {
   if (dead_) return;
   send_ends();
-  wire_(peer_, {0, Goodbye{"leaving"}});
+  send(0, Goodbye{"leaving"});
   dead_ = true;
 }
 

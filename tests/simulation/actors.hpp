@@ -16,7 +16,29 @@
 
 namespace millrace::broker::simulation {
 
-using Wire = std::function<void(const Peer&, Envelope)>;
+using Wire = std::function<void(std::size_t broker, const Peer&, Envelope)>;
+
+// The broker that a client or an engine uses: one of several at a time, and the next one when it is
+// silent or says goodbye.
+class Endpoints {
+ public:
+  Endpoints(std::size_t brokers, std::size_t first) : brokers_(brokers), at_(first % brokers) {}
+  std::size_t at() const { return at_; }
+  void heard(std::int64_t now_us) { heard_us_ = now_us; }
+  bool is_silent(std::int64_t now_us) const {
+    return brokers_ > 1 && now_us - heard_us_ > 5 * second;
+  }
+  // Whether there is another one.
+  bool next(std::int64_t now_us) {
+    at_ = (at_ + 1) % brokers_;
+    heard_us_ = now_us;
+    return brokers_ > 1;
+  }
+
+ private:
+  std::size_t brokers_, at_;
+  std::int64_t heard_us_ = 0;
+};
 
 inline constexpr std::uint32_t most_held = 6;  // jobs that an engine holds
 
@@ -26,6 +48,7 @@ struct Record {
   std::map<std::string, std::string> tenants;  // by job: whose it is
   std::set<std::string> cancelled;             // jobs that their own tenant asked to cancel
   std::uint64_t queue_full = 0;                // times that a tenant's queue took no job
+  std::uint64_t turns = 0;                     // of clients and engines to another broker
   // Ask the ledger at the moment when a client or an engine gets an answer.
   std::function<bool(const std::string&job)> is_stored, has_ended;
   std::function<bool(LeaseId, const std::string& job)> is_current;
@@ -40,9 +63,10 @@ struct Record {
 // tenant to the end.
 class SimClient {
  public:
-  SimClient(const Plan& plan, std::string name, std::string tenant, std::vector<Body> jobs,
+  SimClient(const Plan& plan, std::size_t place, std::string tenant, std::vector<Body> jobs,
             Clock& clock, Dice& dice, Wire wire, Record& record)
-      : peer_{Endpoint::client, std::move(name)},
+      : peer_{Endpoint::client, "client-" + std::to_string(place)},
+        endpoints_(plan.brokers, place),
         plan_(plan),
         tenant_(std::move(tenant)),
         waiting_(std::move(jobs)),
@@ -58,6 +82,8 @@ class SimClient {
   const std::string& tenant() const { return tenant_; }
   const std::map<std::string, int>& read() const { return read_; }
   const Peer& peer() const { return peer_; }
+  std::size_t broker() const { return endpoints_.at(); }
+  void turn();  // to the next broker
   void receive(const Envelope& envelope);
 
  private:
@@ -72,7 +98,12 @@ class SimClient {
 
   bool may_be_refused(Code code) const;
 
+  void send(std::uint64_t id, Message message) {
+    wire_(endpoints_.at(), peer_, {id, std::move(message)});
+  }
+
   Peer peer_;
+  Endpoints endpoints_;
   const Plan& plan_;
   const std::string tenant_;
   std::vector<Body> waiting_;
@@ -92,9 +123,11 @@ class SimClient {
 // broker which of them wait. It dies of jobs whose id begins with "kill".
 class SimEngine {
  public:
-  SimEngine(std::string name, Clock& clock, Dice& dice, Wire wire, Record& record)
-      : peer_{Endpoint::engine, name},
-        name_(std::move(name)),
+  SimEngine(const Plan& plan, std::size_t place, Clock& clock, Dice& dice, Wire wire,
+            Record& record)
+      : peer_{Endpoint::engine, "engine-" + std::to_string(place)},
+        endpoints_(plan.brokers, place),
+        name_(peer_.route),
         clock_(clock),
         dice_(dice),
         wire_(std::move(wire)),
@@ -102,6 +135,8 @@ class SimEngine {
 
   void start() { tick(); }
   const Peer& peer() const { return peer_; }
+  std::size_t broker() const { return endpoints_.at(); }
+  void turn();  // to the next broker
   const std::string& name() const { return name_; }
   bool dead() const { return dead_; }
   void receive(const Envelope& envelope);
@@ -131,13 +166,21 @@ class SimEngine {
   static constexpr std::uint32_t slots_ = most_held;
   static constexpr std::uint32_t rows_ = 4;
 
+  void send(std::uint64_t id, Message message) {
+    wire_(endpoints_.at(), peer_, {id, std::move(message)});
+  }
+
   Peer peer_;
+  Endpoints endpoints_;
   std::string name_;
   Clock& clock_;
   Dice& dice_;
   Wire wire_;
   Record& record_;
   bool welcome_ = false, dead_ = false, hanging_ = false;
+  // Its connection may lose messages, which those of real engines do not: so it asks for jobs only
+  // where a heartbeat has arrived.
+  bool counted_ = false;
   int route_ = 0;
   std::int64_t frozen_until_us_ = 0, beat_us_ = 0;
   std::uint64_t steps_ = 0;

@@ -1,5 +1,6 @@
 #include "tests/simulation/commits.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace::broker::simulation {
@@ -16,13 +17,17 @@ void look_less_far(Operation& operation, std::uint64_t places) {
 
 Commits::Commits(Surroundings around, Bug bug) : around_(std::move(around)), bug_(bug) {}
 
-void Commits::connect() {
+void Commits::connect(const std::string& broker) {
+  clear();
+  around_.storage.connect(broker);
+  slots_.resize(around_.storage.handles());
+}
+
+void Commits::clear() {
   ++incarnation_;
   inbox_ = {};
   waiting_.clear();
-  around_.storage.connect();
   slots_.clear();
-  slots_.resize(around_.storage.handles());
 }
 
 void Commits::push(LedgerRequest request) {
@@ -59,7 +64,8 @@ void Commits::begin(std::size_t slot, LedgerBatch batch) {
 void Commits::commit_later(std::size_t slot) {
   const bool slow = around_.dice.chance(0.02);  // a disk that stalls
   const std::uint64_t most = slow ? 3'000'000 : 20'000;
-  around_.clock.after(static_cast<std::int64_t>(500 + around_.dice.below(most)),
+  const std::uint64_t pause = most << std::min(slots_[slot].tries, 6);  // as LedgerThread
+  around_.clock.after(static_cast<std::int64_t>(500 + around_.dice.below(slow ? most : pause)),
                       [this, slot, incarnation = incarnation_] {
                         if (incarnation != incarnation_) return;
                         if (around_.paused()) return commit_later(slot);
@@ -70,11 +76,12 @@ void Commits::commit_later(std::size_t slot) {
 void Commits::commit(std::size_t slot) {
   around_.begins(slots_[slot].operations);
   around_.storage.before_commit();
-  Ledger& ledger = around_.storage.handle(slot);
+  Ledger& ledger = *around_.storage.handle(slot);  // which ends with a crash
   auto replies = ledger.apply(slots_[slot].operations, around_.unix_us());
   around_.storage.after_commit();
   const bool failed = !replies && may_try_again(replies.error());
-  if (std::exchange(slots_[slot].again, failed) || failed) around_.unknown();
+  const int before = std::exchange(slots_[slot].tries, failed ? slots_[slot].tries + 1 : 0);
+  if (before > 0 || failed) around_.unknown();
   if (failed) return commit_later(slot);
   if (!replies) return end(replies.error());
   around_.carried_out(slots_[slot].operations, *replies);
@@ -111,11 +118,24 @@ void Commits::kill() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].batch && inbox_.ready()) begin(i, inbox_.take({20, UINT64_MAX}));
     if (!slots_[i].batch || around_.dice.chance(0.5)) continue;
+    if (around_.storage.outlives_processes() && around_.dice.chance(0.5)) {
+      commit_after_all(i);
+      continue;
+    }
     around_.storage.interrupt();
-    (void)around_.storage.handle(i).apply(slots_[i].operations, around_.unix_us());
+    (void)around_.storage.handle(i)->apply(slots_[i].operations, around_.unix_us());
   }
   around_.storage.crash();
-  connect();
+  clear();
+}
+
+void Commits::commit_after_all(std::size_t slot) {
+  around_.clock.after(static_cast<std::int64_t>(around_.dice.below(30'000'000)),
+                      [this, ledger = around_.storage.handle(slot),
+                       operations = slots_[slot].operations, unix_us = around_.unix_us()] {
+                        (void)ledger->apply(operations, unix_us);
+                        around_.late();
+                      });
 }
 
 }  // namespace millrace::broker::simulation

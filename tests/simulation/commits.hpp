@@ -35,22 +35,24 @@ class Commits {
     std::function<void()> unknown;
     std::function<void(std::vector<Completed>)> done;  // requests whose operations are all durable
     std::function<void()> ended;                       // the ledger failed: the process must stop
+    std::function<void()> late;  // a commit took place after its process had gone
     std::function<void(std::string)> violation;
   };
   Commits(Surroundings around, Bug bug);
 
-  void connect();  // a new broker has new handles
+  void connect(const std::string& broker);  // a new broker has new handles
   void push(LedgerRequest request);
   void schedule();  // begins what may be carried out beside the batches in flight
   // As SIGKILL does: some of the requests may have been committed without an answer.
   void kill();
+  bool idle() const { return waiting_.empty(); }      // all requests have their answers
   std::uint64_t excused() const { return excused_; }  // jobs that waited in an engine that died
 
  private:
   struct Slot {                        // of a handle
     std::optional<LedgerBatch> batch;  // in flight
     std::vector<Operation> operations;
-    bool again = false;  // a commit of them failed
+    int tries = 0;  // that failed
   };
   struct Waiting {
     std::size_t left = 0;
@@ -58,6 +60,8 @@ class Commits {
   };
   void begin(std::size_t slot, LedgerBatch batch);
   void commit_later(std::size_t slot);
+  void commit_after_all(std::size_t slot);
+  void clear();
   void commit(std::size_t slot);
   void end(const Error& error);
   std::vector<Completed> complete(std::size_t slot, std::vector<Result<Reply>> replies);

@@ -12,7 +12,6 @@
 #include "broker/ledger/ledger.hpp"
 #include "tests/simulation/actors.hpp"
 #include "tests/simulation/order_checks.hpp"
-#include "tests/simulation/share_checks.hpp"
 #include "tests/simulation/suspect_checks.hpp"
 #include "tests/simulation/tenant_checks.hpp"
 
@@ -22,13 +21,12 @@ class LedgerChecks {
  public:
   using Ask = std::function<Result<Reply>(const Operation&)>;
   LedgerChecks(Ask ask, std::function<void(std::string)> violation, const Record& record,
-               const Plan& plan)
+               const Plan& plan, std::function<std::string(LeaseId)> broker_of)
       : ask_(std::move(ask)),
         violation_(std::move(violation)),
         record_(record),
-        suspects_(ask_, violation_),
+        suspects_(ask_, violation_, std::move(broker_of)),
         tenants_(ask_, violation_, record, plan.tenants),
-        shares_(ask_, violation_, plan.tenants),
         order_(ask_, violation_, plan.tenants, plan.look_ahead) {}
 
   void know(const std::string& job, const std::string& tenant, const std::string& batch,
@@ -36,7 +34,6 @@ class LedgerChecks {
   void begins(std::span<const Operation> operations);  // call it before each commit
   void carried_out(std::span<const Operation> operations, std::span<const Result<Reply>> replies) {
     tenants_.carried_out(operations, replies);
-    shares_.carried_out(operations, replies);
     order_.carried_out(operations, replies);
   }
   void committed();  // call it after each commit
@@ -44,7 +41,6 @@ class LedgerChecks {
   // A lease is on its way to an engine.
   void handed_out(const std::string& engine, const Lease& lease);
   TenantChecks& tenants() { return tenants_; }
-  ShareChecks& shares() { return shares_; }
   OrderChecks& order() { return order_; }
 
  private:
@@ -67,7 +63,6 @@ class LedgerChecks {
   const Record& record_;
   SuspectChecks suspects_;
   TenantChecks tenants_;
-  ShareChecks shares_;
   OrderChecks order_;
   std::map<std::string, Known> jobs_;
   bool claims_ = false, resumes_ = false;  // the commit under way may hand out, or resume

@@ -2,6 +2,7 @@
 // What a run is like, drawn from its seed. In some runs the jobs of all tenants wait from the
 // beginning for few engines, with few faults, so that the shares of the tenants show.
 // Thread safety: plain values and pure functions.
+#include <cstddef>
 #include <cstdint>
 
 #include "tests/simulation/network.hpp"
@@ -11,7 +12,8 @@ namespace millrace::broker::simulation {
 
 struct Plan {
   TenantTable tenants = tenant_table();
-  int engines = 3;  // alive at the same time
+  std::size_t brokers = 1;  // on one store
+  int engines = 3;          // alive at the same time
   std::int64_t trouble_us = 2 * second;
   double kill = 0.002;           // chance that the broker is killed after a request to its ledger
   double submit = 0.6;           // that a client submits when it may
@@ -24,10 +26,13 @@ struct Plan {
   std::uint64_t priorities = limits::priority_count;
 };
 
-inline Plan draw_plan(Dice& dice) {
+// `shared`: several brokers use one store.
+inline Plan draw_plan(Dice& dice, bool shared) {
   Plan plan;
-  if (!dice.chance(0.25)) {
-    plan.unavailable = dice.chance(0.5);
+  const bool usual = !dice.chance(0.25);
+  if (shared) plan.brokers = 2 + dice.below(2);
+  if (usual) {
+    plan.unavailable = shared || dice.chance(0.5);
     return plan;
   }
   for (auto& [tenant, limits] : plan.tenants) limits = {.weight = limits.weight};

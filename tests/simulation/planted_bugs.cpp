@@ -1,6 +1,8 @@
 #include "tests/simulation/planted_bugs.hpp"
 
 #include <algorithm>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "broker/core/fair_share.hpp"
@@ -84,6 +86,14 @@ class BuggyRecords final : public test::ForwardingRecords {
     return job;
   }
 
+  std::set<LeaseId> held_elsewhere(std::span<const LeaseId> leases) override {
+    if (bug_ == Bug::robs_brokers) return {};
+    return ForwardingRecords::held_elsewhere(leases);
+  }
+  std::uint64_t beat(std::int64_t alive_us) override {
+    return ForwardingRecords::beat(bug_ == Bug::outlives_brokers ? INT64_MAX / 4 : alive_us);
+  }
+
  private:
   static void widen(JobRecord& job) {
     if (job.suspicion) job.suspicion->among = 8;
@@ -105,13 +115,21 @@ class BuggyStore final : public LedgerStore {
       : bug_(bug), to_(std::move(to)), records_(bug, to_->records()) {}
 
   Records& records() override { return records_; }
+  void expect(std::span<const Operation> operations) override { to_->expect(operations); }
   Status begin(bool writes) override { return to_->begin(writes); }
+  void tell_others(std::span<const Operation> operations,
+                   std::span<const Result<Reply>> replies) override {
+    to_->tell_others(operations, replies);
+  }
   Status commit() override {
     if (bug_ == Bug::forgets_commits && ++commits_ % 20 == 0) return to_->roll_back();
     return to_->commit();
   }
   Status roll_back() override { return to_->roll_back(); }
-  Result<bool> took_place() override { return to_->took_place(); }
+  Result<bool> took_place() override {
+    MILLRACE_ASSIGN(const bool took_place, to_->took_place());
+    return took_place || bug_ == Bug::trusts_lost_commits;
+  }
   Status room_for(std::uint64_t bytes) override { return to_->room_for(bytes); }
   Status release_reserve() override { return to_->release_reserve(); }
   Status idle() override { return to_->idle(); }
@@ -165,6 +183,11 @@ bool needs_disk(Bug bug) {
          bug == Bug::serves_damaged_jobs;
 }
 
+bool needs_brokers(Bug bug) {
+  return bug == Bug::robs_brokers || bug == Bug::outlives_brokers ||
+         bug == Bug::trusts_lost_commits;
+}
+
 void plant(Bug bug, const Operation& operation, Result<Reply>& reply) {
   if (bug == Bug::hides_full_disk && std::holds_alternative<SubmitJob>(operation) && !reply &&
       reply.error().code == Code::disk_full) {
@@ -183,6 +206,10 @@ void plant(Bug bug, const Operation& operation, Result<Reply>& reply) {
 std::unique_ptr<LedgerStore> plant(Bug bug, std::unique_ptr<LedgerStore> store) {
   if (bug == Bug::none) return store;
   return std::make_unique<BuggyStore>(bug, std::move(store));
+}
+
+std::unique_ptr<LedgerStore> plant_outcome(Bug bug, std::unique_ptr<LedgerStore> store) {
+  return bug == Bug::trusts_lost_commits ? plant(bug, std::move(store)) : std::move(store);
 }
 
 }  // namespace millrace::broker::simulation

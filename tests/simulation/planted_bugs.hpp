@@ -39,15 +39,22 @@ enum class Bug : std::uint8_t {
   reverses_weights,      // who should have the shortest turns has the longest
   looks_too_far,         // a claim looks ahead without a bound
   forgets_priorities,    // all queued jobs have the same
+  robs_brokers,          // the leases of a broker that lives count as nobody's
+  outlives_brokers,      // a broker that is gone counts as one that lives
+  trusts_lost_commits,   // a commit whose outcome is not known counts as made
 };
 
 // Whether the bug shows on a disk only.
 bool needs_disk(Bug bug);
+// Whether it takes several brokers.
+bool needs_brokers(Bug bug);
 // Changes what the broker asks, as the bug would.
 void plant(Bug bug, Operation& operation);
 // Changes what it is answered.
 void plant(Bug bug, const Operation& operation, Result<Reply>& reply);
 // Puts a store with the bug in front of another.
 std::unique_ptr<LedgerStore> plant(Bug bug, std::unique_ptr<LedgerStore> store);
+// The same in front of one whose faults leave the outcome of a commit unknown.
+std::unique_ptr<LedgerStore> plant_outcome(Bug bug, std::unique_ptr<LedgerStore> store);
 
 }  // namespace millrace::broker::simulation

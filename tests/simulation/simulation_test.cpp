@@ -34,6 +34,11 @@ std::string text(const Outcome& all) {
       {"shares compared", all.shares_compared},
       {"bounds of shares taken", all.share_bounds},
       {"times that a job was overtaken", all.overtaken},
+      {"turns to another broker", all.turns},
+      {"leases that went along", all.carried_over},
+      {"leases of brokers that were gone", all.inherited},
+      {"brokers that left in order", all.brokers_left},
+      {"outages for all brokers", all.outages},
       {"deaths at most by one job", all.most_deaths},
   });
   std::string out;
@@ -77,6 +82,11 @@ TEST(Simulation, EachJobEndsOnceWhateverHappens) {
   EXPECT_GT(all.shares_compared, 10 * count);
   EXPECT_GT(all.share_bounds, count / 10);
   EXPECT_GT(all.overtaken, count);
+  EXPECT_GT(all.turns, 5 * count);
+  EXPECT_GT(all.carried_over, count);
+  EXPECT_GT(all.inherited, count / 2);
+  EXPECT_GT(all.brokers_left, count / 10);
+  EXPECT_GT(all.outages, count / 20);
 }
 
 // Each defect must break a rule within a few seeds.
@@ -109,6 +119,9 @@ TEST(Simulation, NoticesPlantedBugs) {
       {Bug::reverses_weights, "reverses_weights"},
       {Bug::looks_too_far, "looks_too_far"},
       {Bug::forgets_priorities, "forgets_priorities"},
+      {Bug::robs_brokers, "robs_brokers"},
+      {Bug::outlives_brokers, "outlives_brokers"},
+      {Bug::trusts_lost_commits, "trusts_lost_commits"},
   };
   for (const auto& [bug, name] : bugs) {
     std::string noticed;

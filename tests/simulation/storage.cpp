@@ -14,29 +14,89 @@
 namespace millrace::broker::simulation {
 namespace {
 
+// Tells what took place at the moment when it does, whatever the broker is told of it.
+class WatchedStore final : public LedgerStore {
+ public:
+  WatchedStore(std::unique_ptr<LedgerStore> to, std::string broker, Storage::Committed committed)
+      : to_(std::move(to)), broker_(std::move(broker)), committed_(std::move(committed)) {}
+
+  Records& records() override { return to_->records(); }
+  Status begin(bool writes) override { return to_->begin(writes); }
+  void tell_others(std::span<const Operation> operations,
+                   std::span<const Result<Reply>> replies) override {
+    operations_ = operations;
+    replies_ = replies;
+    to_->tell_others(operations, replies);
+  }
+  Status commit() override {
+    MILLRACE_TRY(to_->commit());
+    committed_(broker_, std::exchange(operations_, {}), std::exchange(replies_, {}));
+    return {};
+  }
+  Status roll_back() override {
+    operations_ = {};
+    replies_ = {};
+    return to_->roll_back();
+  }
+
+ private:
+  std::unique_ptr<LedgerStore> to_;
+  const std::string broker_;
+  const Storage::Committed committed_;
+  std::span<const Operation> operations_;  // of the transaction under way, and their replies
+  std::span<const Result<Reply>> replies_;
+};
+
+class AllLeases final : public test::ForwardingRecords {
+ public:
+  using ForwardingRecords::ForwardingRecords;
+  std::set<LeaseId> held_elsewhere(std::span<const LeaseId>) override { return {}; }
+};
+
+// For questions that only the checks ask.
+class SoundStore final : public LedgerStore {
+ public:
+  explicit SoundStore(std::unique_ptr<LedgerStore> to)
+      : to_(std::move(to)), records_(to_->records()) {}
+  Records& records() override { return records_; }
+  Status begin(bool writes) override { return to_->begin(writes); }
+  Status commit() override { return to_->commit(); }
+  Status roll_back() override { return to_->roll_back(); }
+
+ private:
+  std::unique_ptr<LedgerStore> to_;
+  AllLeases records_;
+};
+
 class MemoryStorage final : public Storage {
  public:
   MemoryStorage(bool unavailable, Surroundings around)
       : around_(std::move(around)),
         unavailable_(unavailable),
         fault_dice_(around_.dice.below(1u << 31)),
-        store_(make_memory_store({around_.publish, "epoch"})),
-        sound_(make_memory_ledger(store_)) {}
+        store_(around_.server ? around_.server->store
+                              : make_memory_store({around_.publish, "epoch"})),
+        sound_(make_stored_ledger(std::make_unique<SoundStore>(make_memory_handle(store_)),
+                                  {around_.publish})) {}
 
   std::size_t handles() const override { return handles_.size(); }
-  Ledger& handle(std::size_t i) override { return *handles_.at(i); }
+  std::shared_ptr<Ledger> handle(std::size_t i) override { return handles_.at(i); }
   Ledger& sound() override { return *sound_; }
-  void connect() override {
+  void connect(const std::string& broker) override {
     plan_ = std::make_shared<test::FaultPlan>();
     for (auto& handle : handles_) {
-      auto store = plant(around_.bug, make_memory_handle(store_));
-      handle = make_stored_ledger(std::make_unique<test::FaultyStore>(std::move(store), plan_),
-                                  {around_.publish});
+      auto store = std::make_unique<test::FaultyStore>(plant(around_.bug, open(broker)), plan_);
+      handle = make_stored_ledger(plant_outcome(around_.bug, std::move(store)), {around_.publish});
     }
   }
+  bool outlives_processes() const override { return around_.server != nullptr; }
   void before_commit() override {
     faults_ += std::exchange(plan_->provoked, 0);
     if (unavailable_ && !around_.calm()) plan_->draw(fault_dice_, 19, 20);
+    if (around_.server && around_.clock.now_us() < around_.server->down_until_us) {
+      plan_->next = test::Fault::begin;
+      plan_->unreachable = 1;
+    }
   }
   void after_commit() override {}
   void interrupt() override {}
@@ -47,24 +107,20 @@ class MemoryStorage final : public Storage {
   std::uint64_t flips() const override { return 0; }
 
  private:
+  std::unique_ptr<LedgerStore> open(const std::string& broker) {
+    if (!around_.server) return make_memory_handle(store_);
+    return std::make_unique<WatchedStore>(make_memory_handle(store_, broker), broker,
+                                          around_.committed);
+  }
+
   Surroundings around_;
   const bool unavailable_;
   std::mt19937_64 fault_dice_;
   std::shared_ptr<MemoryStore> store_;
   std::unique_ptr<Ledger> sound_;
   std::shared_ptr<test::FaultPlan> plan_;
-  std::array<std::unique_ptr<Ledger>, 2> handles_;
+  std::array<std::shared_ptr<Ledger>, 2> handles_;
   std::uint64_t faults_ = 0;
-};
-
-class SimulatedClock final : public millrace::Clock {
- public:
-  explicit SimulatedClock(const simulation::Clock& clock) : clock_(clock) {}
-  std::int64_t monotonic_us() const override { return clock_.now_us(); }
-  std::int64_t wall_us() const override { return 1'700'000'000 * second + clock_.now_us(); }
-
- private:
-  const simulation::Clock& clock_;
 };
 
 class DiskStorage final : public Storage {
@@ -74,9 +130,9 @@ class DiskStorage final : public Storage {
   }
 
   std::size_t handles() const override { return 1; }
-  Ledger& handle(std::size_t) override { return *ledger_; }
+  std::shared_ptr<Ledger> handle(std::size_t) override { return ledger_; }
   Ledger& sound() override { return *ledger_; }
-  void connect() override {}
+  void connect(const std::string&) override {}
   void before_commit() override;
   void after_commit() override { disk_.fail_read_at(0); }
   void interrupt() override { disk_.cut_at(disk_.calls() + 1 + around_.dice.below(40)); }
@@ -95,7 +151,7 @@ class DiskStorage final : public Storage {
   const SimulatedClock clock_;
   test::PowerCutDisk disk_;
   test::FullDiskEnv env_{disk_};
-  std::unique_ptr<Ledger> ledger_;
+  std::shared_ptr<Ledger> ledger_;
   std::int64_t full_until_us_ = 0;
   std::uint64_t faults_ = 0, flips_ = 0;
   bool was_full_ = false;
@@ -183,6 +239,10 @@ void DiskStorage::flip_a_bit() {
 }
 
 }  // namespace
+
+std::shared_ptr<Server> make_server(const Publish& publish, const millrace::Clock& clock) {
+  return std::make_shared<Server>(make_memory_store({publish, "epoch", &clock}));
+}
 
 std::unique_ptr<Storage> make_storage(StorageKind kind, Storage::Surroundings around) {
   if (kind == StorageKind::disk) return std::make_unique<DiskStorage>(std::move(around));

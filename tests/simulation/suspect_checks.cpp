@@ -7,9 +7,11 @@
 namespace millrace::broker::simulation {
 
 void SuspectChecks::committed(const std::vector<LapsedLease>& live) {
-  std::map<std::string, std::vector<LapsedLease>> by_engine;
-  for (const LapsedLease& lease : live) by_engine[lease.engine].push_back(lease);
-  for (const auto& [engine, leases] : by_engine) check_engine(engine, leases);
+  std::map<std::pair<std::string, std::string>, std::vector<LapsedLease>> held;
+  for (const LapsedLease& lease : live) {
+    held[{lease.engine, broker_of_(lease.lease)}].push_back(lease);
+  }
+  for (const auto& [place, leases] : held) check_engine(place.first, leases);
   // Only killers may fail.
   for (const auto& [job, tenant] : jobs_) {
     if (job.starts_with("kill") && !failed_.contains(job)) check_failed(job, tenant);
