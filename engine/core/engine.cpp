@@ -22,6 +22,7 @@
 #include "engine/core/model/kv_shape.hpp"
 #include "engine/core/model/model.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
+#include "engine/core/prefix/disk_tier.hpp"
 #include "engine/core/request/engine_loop.hpp"
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/template/chat_template.hpp"
@@ -117,7 +118,7 @@ class ModelEngine final : public Engine {
  public:
   ModelEngine(EngineDevices devices, HostModel host, std::unique_ptr<Model> model,
               std::unique_ptr<Sampler> sampler, std::unique_ptr<StepRunner> runner,
-              std::unique_ptr<DiskTier> disk, const std::string& kv_policy,
+              std::unique_ptr<SegmentTier> disk, const std::string& kv_policy,
               const EngineOptions& options)
       : devices_(std::move(devices)),
         host_(std::move(host)),
@@ -320,7 +321,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& given) {
                     std::to_string(model->info().vocabulary) + " rows",
                 "the file's tokenizer belongs to another model: convert it again");
   }
-  std::unique_ptr<DiskTier> disk;
+  std::unique_ptr<SegmentTier> disk;
   if (options.prefix_cache && !options.prefix_folder.empty()) {
     const DiskTierOptions tier{options.prefix_folder, options.prefix_disk_bytes,
                                ModelEngine::page_kind(model->info())};

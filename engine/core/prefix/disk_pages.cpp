@@ -24,8 +24,8 @@ constexpr std::size_t most_offered = 256;
 
 }  // namespace
 
-DiskPages::DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageTransport& transport,
-                     std::size_t groups)
+DiskPages::DiskPages(std::unique_ptr<SegmentTier> tier, const PageKind& kind,
+                     PageTransport& transport, std::size_t groups)
     : tier_(std::move(tier)),
       kind_(kind),
       transport_(&transport),
@@ -42,7 +42,7 @@ DiskPages::~DiskPages() {
 }
 
 std::uint32_t DiskPages::find(std::span<const TokenId> tokens, std::uint32_t known) {
-  return tier_->index().find(tokens, known);
+  return tier_->find(tokens, known);
 }
 
 void DiskPages::fetch(std::uint64_t ticket, std::span<const TokenId> tokens, std::uint32_t first,
@@ -72,7 +72,7 @@ void DiskPages::offer(std::span<const TokenId> tokens) {
 }
 
 void DiskPages::enqueue(const Held& held) {
-  for (DiskTier::Loaded& loaded : tier_->take()) arrive(std::move(loaded));
+  for (SegmentTier::Loaded& loaded : tier_->take()) arrive(std::move(loaded));
   while (!offered_.empty() && tier_->accepts()) {
     if (save_next(held)) return;  // one a step
   }
@@ -86,7 +86,7 @@ bool DiskPages::save_next(const Held& held) {
   const HeldPages here = held(offered.path);
   const auto known = static_cast<std::uint32_t>(here.pages.size() / groups_);
   const auto part = next_part(offered, known);
-  const auto place = part ? reserve(offered, *part, known) : DiskTier::Place();
+  const auto place = part ? reserve(offered, *part, known) : SegmentTier::Place();
   if (place.later) return true;
   if (place.number == 0) {
     if (part) tell_too_long(offered, part->first);
@@ -113,7 +113,8 @@ std::optional<DiskPages::Part> DiskPages::next_part(const Offered& offered, std:
   return Part{known, known};
 }
 
-DiskTier::Place DiskPages::reserve(const Offered& offered, const Part& part, std::uint32_t known) {
+SegmentTier::Place DiskPages::reserve(const Offered& offered, const Part& part,
+                                      std::uint32_t known) {
   const auto tokens = [&](std::uint32_t pages) {
     return std::span(offered.path).first(std::size_t{pages} * kind_.page_tokens);
   };
@@ -155,7 +156,7 @@ void DiskPages::tell_too_long(const Offered& offered, std::uint32_t kept) {
 }
 
 // Pieces arrive in the order in which they were requested.
-void DiskPages::arrive(DiskTier::Loaded loaded) {
+void DiskPages::arrive(SegmentTier::Loaded loaded) {
   Fetch& fetch = fetches_.at(loaded.ticket);
   ++fetch.arrived;
   if (loaded.bytes.empty()) fetch.unread = true;

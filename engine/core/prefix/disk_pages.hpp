@@ -1,5 +1,5 @@
 #pragma once
-// Moves pages and states between the pools and the disk tier, beside the engine's steps:
+// Moves pages and states between the pools and a tier of segments, beside the engine's steps:
 //
 //   offer ─▶ device read ─▶ segment file         fetch ─▶ segment file ─▶ device write ─▶ fetched
 //
@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "engine/core/kv/page_store.hpp"
-#include "engine/core/prefix/disk_tier.hpp"
 #include "engine/core/prefix/page_transport.hpp"
+#include "engine/core/prefix/segment_tier.hpp"
 
 namespace millrace::engine {
 
@@ -38,7 +38,7 @@ class DiskPages final : public PageStore {
   };
 
   // The transport must outlive this. A page has an id in each of so many cache groups.
-  DiskPages(std::unique_ptr<DiskTier> tier, const PageKind& kind, PageTransport& transport,
+  DiskPages(std::unique_ptr<SegmentTier> tier, const PageKind& kind, PageTransport& transport,
             std::size_t groups = 1);
   ~DiskPages() override;
   DiskPages(const DiskPages&) = delete;
@@ -89,7 +89,7 @@ class DiskPages final : public PageStore {
     return pages.subspan(first * groups_, count * groups_);
   }
   void ask(std::uint64_t ticket, Fetch& fetch);
-  void arrive(DiskTier::Loaded loaded);
+  void arrive(SegmentTier::Loaded loaded);
   Result<std::vector<DeviceEvent>> write(const Fetch& fetch, const SegmentIndex::Piece& piece,
                                          std::span<const char> bytes);
   // A path that is being saved.
@@ -105,12 +105,12 @@ class DiskPages final : public PageStore {
   };
   bool save_next(const Held& held);
   std::optional<Part> next_part(const Offered& offered, std::uint32_t known);
-  DiskTier::Place reserve(const Offered& offered, const Part& part, std::uint32_t known);
+  SegmentTier::Place reserve(const Offered& offered, const Part& part, std::uint32_t known);
   bool read(SegmentIndex::Number number, const HeldPages& from, const Part& part);
   void tell_too_long(const Offered& offered, std::uint32_t kept);
   void finish(Transfer& transfer);
 
-  std::unique_ptr<DiskTier> tier_;
+  std::unique_ptr<SegmentTier> tier_;
   PageKind kind_;
   PageTransport* transport_;
   std::size_t groups_;

@@ -7,7 +7,6 @@
 #include "schemas/base/hash.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/base/log.hpp"
-#include "schemas/base/number_text.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -28,26 +27,11 @@ SegmentIndex::Number number_of(std::string_view name) {
   return std::from_chars(digits.data(), end, number, 16).ptr == end ? number : 0;
 }
 
-// The files of a path of so many pages, from page `saved` on in one segment, and of its state.
-std::uint64_t files_bytes(const PageKind& kind, std::uint32_t saved, std::uint32_t pages) {
-  const bool lacks_pages = kind.page_bytes > 0 && pages > saved;
-  const std::uint64_t of_pages =
-      lacks_pages ? segment_file_bytes({kind, {}, saved, pages - saved}) : 0;
-  return of_pages + (kind.state_bytes > 0 ? segment_file_bytes({kind, {}, pages, 0}) : 0);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
                                                  const DiskTierOptions& options) {
-  if (const std::uint64_t least = files_bytes(options.kind, 0, 1); options.bytes < least) {
-    const std::string what = options.kind.state_bytes > 0
-                                 ? " holds no segment: a single page and the state after it have "
-                                 : " holds no segment: one of a single page has ";
-    return fail(Code::invalid_value,
-                "--prefix-disk of " + size_text(options.bytes) + what + size_text(least),
-                "give more, such as 8GiB, or use no folder: --prefix-cache memory");
-  }
+  MILLRACE_TRY(check_limit(options.kind, options.bytes));
   MILLRACE_TRY(env->make_directories(options.folder));
   MILLRACE_ASSIGN(std::unique_ptr<FileLock> lock, env->lock(options.folder + "/lock"));
   std::unique_ptr<DiskTier> tier(new DiskTier(std::move(env), options, std::move(lock)));
@@ -59,7 +43,10 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(std::shared_ptr<Env> env,
 
 DiskTier::DiskTier(std::shared_ptr<Env> env, const DiskTierOptions& options,
                    std::unique_ptr<FileLock> lock)
-    : env_(std::move(env)), options_(options), lock_(std::move(lock)), index_(options.kind) {}
+    : SegmentTier(options.kind, options.bytes),
+      env_(std::move(env)),
+      options_(options),
+      lock_(std::move(lock)) {}
 
 DiskTier::~DiskTier() {
   {
@@ -104,29 +91,9 @@ void DiskTier::read_file(const std::string& name, SegmentIndex::Number number) {
   }
 }
 
-DiskTier::Place DiskTier::reserve(Tokens path, std::uint32_t first_page) {
-  const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
-  return reserve(Segment{options_.kind, std::move(path), first_page, pages - first_page});
-}
-
-DiskTier::Place DiskTier::reserve_state(Tokens path) {
-  const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
-  return reserve(Segment{options_.kind, std::move(path), pages, 0});
-}
-
-bool DiskTier::holds(std::span<const TokenId> path, std::uint32_t saved) const {
-  const auto pages = static_cast<std::uint32_t>(path.size() / options_.kind.page_tokens);
-  return index_.bytes_of(index_.holders(path, saved)) + files_bytes(options_.kind, saved, pages) <=
-         options_.bytes;
-}
-
-DiskTier::Place DiskTier::reserve(Segment segment) {
-  const std::uint64_t bytes = segment_file_bytes(segment);
-  const std::set<SegmentIndex::Number> beginning = index_.holders(segment.path, segment.first_page);
-  if (index_.bytes_of(beginning) + bytes > options_.bytes) return {};
-  if (!make_room(bytes, beginning)) return {.later = true};
+SegmentIndex::Number DiskTier::enter(const Segment& segment) {
   index_.add(next_, segment);
-  return {.number = next_++};
+  return next_++;
 }
 
 void DiskTier::save(SegmentIndex::Number number, std::vector<char> bytes) {
@@ -155,7 +122,7 @@ void DiskTier::load(std::uint64_t ticket, const SegmentIndex::Piece& piece) {
   asked_.notify_all();
 }
 
-std::vector<DiskTier::Loaded> DiskTier::take() {
+std::vector<SegmentTier::Loaded> DiskTier::take() {
   std::deque<Load> loaded;
   std::deque<Write> written;
   {

@@ -20,6 +20,7 @@
 // Errors: io_error, also for damage, with what is wrong; disk_full; not_found. Thread safety: pure
 // functions.
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,17 @@ struct Segment {
 
 std::uint64_t segment_file_bytes(const Segment& segment);
 
+// The file's bytes before its items, which `items` holds.
+std::string segment_header(const Segment& segment, std::span<const char> items);
+
+// Where a file's bytes come from.
+struct SegmentSource {
+  std::string place;        // for messages
+  std::uint64_t bytes = 0;  // of the file
+  // As File::read_at.
+  std::function<Result<std::size_t>(std::uint64_t offset, std::span<char> into)> read_at;
+};
+
 // Writes a segment; `bytes` holds its items. If it fails it leaves no file behind, unless the power
 // is cut.
 Status write_segment(Env& env, const std::string& file_path, const Segment& segment,
@@ -67,10 +79,13 @@ struct SegmentFile {
   Segment segment;
   std::uint64_t bytes = 0;  // of the file
 };
+Result<SegmentFile> read_segment_header(const SegmentSource& source);
 Result<SegmentFile> read_segment_header(Env& env, const std::string& file_path);
 
 // Reads and checks items [skip, skip + into.size() / item bytes) of the segment. The file must hold
 // `expected`.
+Status read_segment_items(const SegmentSource& source, const Segment& expected, std::uint32_t skip,
+                          std::span<char> into);
 Status read_segment_items(Env& env, const std::string& file_path, const Segment& expected,
                           std::uint32_t skip, std::span<char> into);
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "engine/core/prefix/disk_pages.hpp"
+#include "engine/core/prefix/disk_tier.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "tests/unit/engine/loop_fixture.hpp"
 

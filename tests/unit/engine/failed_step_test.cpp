@@ -2,6 +2,7 @@
 // tokens in its pages. A failed step copies nothing and writes nonsense to its places, so a page of
 // it that any job still reads shows as a wrong token.
 #include "engine/core/prefix/disk_pages.hpp"
+#include "engine/core/prefix/disk_tier.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "tests/unit/engine/loop_fixture.hpp"
 #include "tests/unit/scheduler/fake_transport.hpp"

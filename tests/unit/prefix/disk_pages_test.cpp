@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/core/prefix/disk_tier.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/base/log.hpp"

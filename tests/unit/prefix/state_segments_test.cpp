@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/core/prefix/disk_pages.hpp"
+#include "engine/core/prefix/disk_tier.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "schemas/base/log.hpp"
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "engine/core/prefix/disk_pages.hpp"
+#include "engine/core/prefix/disk_tier.hpp"
 #include "schemas/base/fault_env.hpp"
 #include "tests/unit/scheduler/fake_transport.hpp"
 
