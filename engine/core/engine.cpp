@@ -23,6 +23,7 @@
 #include "engine/core/model/model.hpp"
 #include "engine/core/prefix/disk_pages.hpp"
 #include "engine/core/prefix/disk_tier.hpp"
+#include "engine/core/prefix/shared_tier.hpp"
 #include "engine/core/request/engine_loop.hpp"
 #include "engine/core/sampler/sampler.hpp"
 #include "engine/core/template/chat_template.hpp"
@@ -267,6 +268,18 @@ Status check_folder(const std::string& folder) {
   return fail(of_folder({Code::io_error, there.string() + " cannot be written", {}}, folder));
 }
 
+// Null: the prefix tree has no memory behind it.
+Result<std::unique_ptr<SegmentTier>> open_tier(const EngineOptions& options, const PageKind& kind) {
+  if (!options.prefix_cache) return nullptr;
+  if (options.prefix_store) {
+    return SharedTier::open(options.prefix_store(), {kind, options.prefix_disk_bytes});
+  }
+  if (options.prefix_folder.empty()) return nullptr;
+  auto disk = DiskTier::open(posix_env(), {options.prefix_folder, options.prefix_disk_bytes, kind});
+  if (!disk) return fail(of_folder(std::move(disk).error(), options.prefix_folder));
+  return disk;
+}
+
 }  // namespace
 
 Status check_before_device(const EngineOptions& given) {
@@ -321,14 +334,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& given) {
                     std::to_string(model->info().vocabulary) + " rows",
                 "the file's tokenizer belongs to another model: convert it again");
   }
-  std::unique_ptr<SegmentTier> disk;
-  if (options.prefix_cache && !options.prefix_folder.empty()) {
-    const DiskTierOptions tier{options.prefix_folder, options.prefix_disk_bytes,
-                               ModelEngine::page_kind(model->info())};
-    auto opened = DiskTier::open(posix_env(), tier);
-    if (!opened) return fail(of_folder(std::move(opened).error(), options.prefix_folder));
-    disk = *std::move(opened);
-  }
+  MILLRACE_ASSIGN(std::unique_ptr<SegmentTier> disk,
+                  open_tier(options, ModelEngine::page_kind(model->info())));
   MILLRACE_ASSIGN(std::unique_ptr<StepRunner> runner, make_runner(*model, *sampler));
   return std::make_unique<ModelEngine>(std::move(devices), std::move(host), std::move(model),
                                        std::move(sampler), std::move(runner), std::move(disk),

@@ -27,6 +27,8 @@
 
 namespace millrace::engine {
 
+class SegmentStore;
+
 // Larger steps never pay, and with this limit sizes in 32 bits cannot overflow.
 inline constexpr std::uint32_t most_step_tokens = 1u << 20;
 
@@ -49,7 +51,7 @@ struct EngineOptions {
   std::uint32_t prefill_chunk = 256;  // tokens of one sequence in one step
   bool prefix_cache = true;   // requests reuse the pages of common beginnings, see PrefixTree
   std::string prefix_folder;  // keeps these and states over restarts, see DiskTier; "": none
-  std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // size limit of that folder
+  std::uint64_t prefix_disk_bytes = 8 * limits::GiB;  // size limit of that folder or store
   MathMode math = MathMode::fast;
   std::uint32_t cores = 0;         // cores of a CPU device, at most usable_cores(); 0: all of these
   std::string kernel_variant;      // as DeviceOptions::variant; "" chooses by the device
@@ -58,6 +60,9 @@ struct EngineOptions {
   bool profile = false;            // times every launch, see Engine::profile
   std::uint64_t device_bytes = 0;  // as DeviceOptions::own_bytes
   bool whole_layers = true;  // runs layers in one launch where possible; the bits are the same
+  // Opens the store in which several engines keep pages and states, see SharedTier; empty: none.
+  // In place of prefix_folder.
+  std::function<std::unique_ptr<SegmentStore>()> prefix_store{};
 };
 
 struct EngineInfo {

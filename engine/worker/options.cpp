@@ -8,6 +8,7 @@
 #include "engine/core/device/cores.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/policy.hpp"
+#include "engine/core/prefix/folder_store.hpp"
 #include "schemas/base/amounts.hpp"
 #include "schemas/base/check_field.hpp"
 #include "schemas/base/command_help.hpp"
@@ -167,10 +168,13 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       "beginnings of prompts: memory, off, or ./FOLDER" +
           at_length("Beginnings that prompts share are computed once. memory keeps them in the KV "
                     "cache. A folder, whose name needs a slash, like ./prefixes, keeps them over "
-                    "restarts as well."));
+                    "restarts as well; it is one engine's. shared:FOLDER is a folder that several "
+                    "engines use at once, also over NFS: what one has computed, the others of the "
+                    "same fingerprint read."));
   add("--prefix-disk", flags.prefix_disk, "SIZE",
       "size limit of the folder of --prefix-cache" +
-          at_length("It holds keys and values, and of a model with recurrent layers a state for "
+          at_length("All engines that share it keep the limit together. It holds keys and values, "
+                    "and of a model with recurrent layers a state for "
                     "each beginning, which is as large as many tokens."));
   add("--math", flags.math, "MODE",
       "arithmetic: fast, exact (fp32) or int8 (bytes)" +
@@ -214,13 +218,27 @@ Status read_pipeline(std::string_view list, engine::EngineOptions& options) {
               "write it like 0=41,1=39, or 0,1");
 }
 
+// Where beginnings of prompts are kept.
+Status read_prefix_cache(const std::string& where, engine::EngineOptions& options) {
+  constexpr std::string_view shared = "shared:";
+  options.prefix_cache = where != "off";
+  if (where == "off" || where == "memory") return {};
+  if (where.starts_with(shared) && where.size() > shared.size()) {
+    options.prefix_store = [folder = where.substr(shared.size())] {
+      return std::make_unique<engine::FolderStore>(folder);
+    };
+    return {};
+  }
+  options.prefix_folder = where;
+  if (where.find('/') != std::string::npos) return {};
+  return fail(Code::usage, "--prefix-cache " + where + " is unknown",
+              "give memory, off, a folder with a slash in its name, like ./prefixes, or "
+              "shared:FOLDER");
+}
+
 }  // namespace
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
-  const bool on_disk = flags.prefix_cache.find('/') != std::string::npos;
-  if (flags.prefix_cache != "off" && flags.prefix_cache != "memory" && !on_disk)
-    return fail(Code::usage, "--prefix-cache " + flags.prefix_cache + " is unknown",
-                "give memory, off, or a folder with a slash in its name, like ./prefixes");
   const auto math = engine::find_math(flags.math);
   if (!math)
     return fail(Code::usage, "--math " + flags.math + " is unknown",
@@ -263,8 +281,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
   options.prefill_chunk = flags.prefill_chunk;
-  options.prefix_cache = flags.prefix_cache != "off";
-  if (on_disk) options.prefix_folder = flags.prefix_cache;
+  MILLRACE_TRY(read_prefix_cache(flags.prefix_cache, options));
   MILLRACE_ASSIGN(options.prefix_disk_bytes, size_of("--prefix-disk", flags.prefix_disk));
   options.math = *math;
   return options;

@@ -22,7 +22,8 @@ std::unexpected<Error> system_failure(const char* what, const std::string& path,
   if (error == ENOSPC || error == EDQUOT) {
     return fail(Code::disk_full, message, "free some space on that file system");
   }
-  if (error == ENOENT) return fail(Code::not_found, message, "check the path");
+  // Over NFS another machine may have removed a file that is open here: its handle is stale.
+  if (error == ENOENT || error == ESTALE) return fail(Code::not_found, message, "check the path");
   if (error == ENOTDIR)
     return fail(Code::io_error, message, "check the path: a part of it is a file and no folder");
   if (error == EACCES || error == EPERM || error == EROFS) {

@@ -5,8 +5,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <mutex>
 #include <random>
+#include <thread>
 
+#include "engine/core/prefix/folder_store.hpp"
+#include "schemas/base/log.hpp"
 #include "tests/golden/engine_fixture.hpp"
 
 namespace millrace::engine {
@@ -164,6 +169,122 @@ TEST_F(PrefixDisk, ASharedSystemPromptIsAnsweredFromDiskAfterARestart) {
   EXPECT_EQ(ended(warm), cold);
   EXPECT_GE(warm.usage.cached_tokens, 32u);
   EXPECT_EQ(engine->counters().disk_tokens, warm.usage.cached_tokens);
+}
+
+// Engines that share a store of prefixes.
+class PrefixStore : public PrefixDisk {
+ protected:
+  void SetUp() override {
+    PrefixDisk::SetUp();
+    std::filesystem::create_directories(folder_);
+    set_up_logging({LogLevel::warn, false, [this](std::string_view line) {
+                      const std::lock_guard lock(log_mutex_);
+                      log_ += line;
+                    }});
+    const std::string rules = "You sort letters. You never explain. You answer in one word. ";
+    request_.prompt = Chat{{"system", rules + rules + rules}, {"user", "Is this about money?"}};
+    request_.max_tokens = 8;
+    request_.sampling.temperature = 0;
+    request_.logprobs.sampled = true;
+  }
+  void TearDown() override {
+    set_up_logging({LogLevel::off, false, {}});
+    PrefixDisk::TearDown();
+  }
+  std::unique_ptr<Engine> open_shared(std::uint64_t bytes = limits::GiB,
+                                      const std::string& kv = "f16") {
+    EngineOptions options = with_prefix_cache(256);
+    options.kv = kv;
+    options.prefix_disk_bytes = bytes;
+    options.prefix_store = [this] { return std::make_unique<FolderStore>(folder_.string()); };
+    return open_engine(options);
+  }
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> out;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) out.push_back(entry);
+    return out;
+  }
+  std::string log() {
+    const std::lock_guard lock(log_mutex_);
+    return log_;
+  }
+
+  GenerationRequest request_;
+  std::mutex log_mutex_;
+  std::string log_;
+};
+
+// Two engines at once: what the first has computed, the second reads, and nothing else changes.
+TEST_F(PrefixStore, WhatOneEngineComputesTheOtherReads) {
+  const Ended cold = ended(run_one(shared_engine(), request_));
+  const auto first = open_shared();
+  EXPECT_EQ(ended(run_one(*first, request_)), cold);
+  run_one(*first, request_);  // whose steps carry out what is to be saved
+  while (first->counters().disk_unwritten_bytes > 0) std::this_thread::yield();
+  ASSERT_FALSE(files().empty());
+  const auto second = open_shared();
+  const GenerationResult read = run_one(*second, request_);
+  EXPECT_EQ(ended(read), cold);
+  EXPECT_GE(read.usage.cached_tokens, 32u);
+  EXPECT_EQ(second->counters().disk_tokens, read.usage.cached_tokens);
+  EXPECT_EQ(log(), "");
+}
+
+TEST_F(PrefixStore, MixedJobsOfTwoEnginesKeepTheirBits) {
+  const auto at_once = [](std::uint32_t) { return 0; };
+  expect_same(*open_shared(), at_once, "the first engine");
+  const auto second = open_shared();
+  expect_same(*second, at_once, "the second engine");
+  EXPECT_GT(second->counters().disk_tokens, 200u);
+  EXPECT_EQ(log(), "");
+}
+
+TEST_F(PrefixStore, DamagedFilesAreRefusedAndComputedAgain) {
+  const Ended cold = ended(run_one(shared_engine(), request_));
+  EXPECT_EQ(ended(run_one(*open_shared(), request_)), cold);
+  const auto before = files();
+  ASSERT_FALSE(before.empty());
+  for (const auto& file : before) {  // in its last page
+    std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(-1, std::ios::end)
+        << 'x';
+  }
+  {
+    const auto engine = open_shared();
+    const GenerationResult again = run_one(*engine, request_);
+    EXPECT_EQ(ended(again), cold);
+    EXPECT_EQ(again.usage.cached_tokens, 0u);
+    EXPECT_NE(log().find("a prefix segment cannot be used and is removed"), std::string::npos)
+        << log();
+    EXPECT_NE(log().find("checksum"), std::string::npos) << log();
+  }
+  const auto engine = open_shared();  // the one before it has saved them anew
+  const GenerationResult read = run_one(*engine, request_);
+  EXPECT_EQ(ended(read), cold);
+  EXPECT_GE(read.usage.cached_tokens, 32u);
+}
+
+TEST_F(PrefixStore, AnotherKvPolicyReadsNothing) {
+  run_one(*open_shared(), request_);
+  const auto before = files();
+  const auto other = open_shared(limits::GiB, "q8");
+  EXPECT_EQ(run_one(*other, request_).usage.cached_tokens, 0u);
+  EXPECT_EQ(files().size(), before.size());
+  EXPECT_EQ(log(), "");
+}
+
+TEST_F(PrefixStore, ManyJobsKeepTheBound) {
+  constexpr std::uint64_t bytes = 2 * limits::MiB;
+  {
+    const auto first = open_shared(bytes), second = open_shared(bytes);
+    for (const auto& engine : {first.get(), second.get()}) {
+      expect_same(
+          *engine, [](std::uint32_t i) { return static_cast<int>(i); }, "bounded");
+    }
+  }
+  std::uint64_t total = 0;
+  for (const auto& file : files()) total += std::filesystem::file_size(file);
+  EXPECT_LE(total, bytes);
+  EXPECT_GT(total, 0u);
 }
 
 TEST(PrefixTree, CachedTokensAreReportedAndTheLastOneIsComputed) {

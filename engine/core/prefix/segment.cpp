@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored in the host's order");
 
-constexpr std::string_view magic = "MRKVSEG2", older_magic = "MRKVSEG1";
+constexpr std::string_view magic = segment_format, older_magic = "MRKVSEG1";
 constexpr std::uint64_t fixed_bytes = 8 + most_fingerprint_bytes + 3 * 4 + 2 * 8;
 // Longer than any context. A file that claims a longer path is damaged, and nothing is allocated.
 constexpr std::uint64_t most_path_tokens = 1u << 26;

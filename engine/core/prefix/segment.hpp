@@ -32,6 +32,7 @@
 
 namespace millrace::engine {
 
+inline constexpr std::string_view segment_format = "MRKVSEG2";
 inline constexpr std::uint32_t most_fingerprint_bytes = 32;
 
 // The properties that all pages and states of one engine share. A model without keys and values has
