@@ -266,25 +266,33 @@ TEST_F(PrefixStore, DamagedFilesAreRefusedAndComputedAgain) {
 TEST_F(PrefixStore, AnotherKvPolicyReadsNothing) {
   run_one(*open_shared(), request_);
   const auto before = files();
-  const auto other = open_shared(limits::GiB, "q8");
-  EXPECT_EQ(run_one(*other, request_).usage.cached_tokens, 0u);
-  EXPECT_EQ(files().size(), before.size());
+  {
+    const auto other = open_shared(limits::GiB, "q8");
+    EXPECT_EQ(run_one(*other, request_).usage.cached_tokens, 0u);
+    EXPECT_EQ(other->counters().disk_tokens, 0u);
+  }
+  EXPECT_EQ(files().size(), 2 * before.size());  // it has saved its own
   EXPECT_EQ(log(), "");
 }
 
-TEST_F(PrefixStore, ManyJobsKeepTheBound) {
-  constexpr std::uint64_t bytes = 2 * limits::MiB;
+TEST_F(PrefixStore, TwoEnginesKeepTheBound) {
+  constexpr std::uint64_t bytes = 2 * limits::MiB;  // less than two beginnings
   {
     const auto first = open_shared(bytes), second = open_shared(bytes);
-    for (const auto& engine : {first.get(), second.get()}) {
-      expect_same(
-          *engine, [](std::uint32_t i) { return static_cast<int>(i); }, "bounded");
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      GenerationRequest r = request_;
+      Chat& chat = std::get<Chat>(r.prompt);
+      chat[0].content = "Rule " + std::to_string(i) + ": " + *chat[0].content;
+      r.max_tokens = 2;
+      EXPECT_EQ(ended(run_one(i % 2 == 0 ? *first : *second, r)),
+                ended(run_one(shared_engine(), r)));
     }
   }
   std::uint64_t total = 0;
   for (const auto& file : files()) total += std::filesystem::file_size(file);
   EXPECT_LE(total, bytes);
   EXPECT_GT(total, 0u);
+  EXPECT_EQ(log(), "");
 }
 
 TEST(PrefixTree, CachedTokensAreReportedAndTheLastOneIsComputed) {
