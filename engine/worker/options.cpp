@@ -8,7 +8,7 @@
 #include "engine/core/device/cores.hpp"
 #include "engine/core/kv/choose.hpp"
 #include "engine/core/kv/policy.hpp"
-#include "engine/core/prefix/folder_store.hpp"
+#include "engine/worker/prefix_place.hpp"
 #include "schemas/base/amounts.hpp"
 #include "schemas/base/check_field.hpp"
 #include "schemas/base/command_help.hpp"
@@ -170,7 +170,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                     "cache. A folder, whose name needs a slash, like ./prefixes, keeps them over "
                     "restarts as well; it is one engine's. shared:FOLDER is a folder that several "
                     "engines use at once, also over NFS: what one has computed, the others of the "
-                    "same fingerprint read."));
+                    "same fingerprint read. s3://BUCKET/FOLDER is the same in a bucket of an "
+                    "S3-compatible server, with keys from AWS_ACCESS_KEY_ID and "
+                    "AWS_SECRET_ACCESS_KEY, and its address, unless it is Amazon's, from "
+                    "AWS_ENDPOINT_URL."));
   add("--prefix-disk", flags.prefix_disk, "SIZE",
       "size limit of the folder of --prefix-cache" +
           at_length("All engines that share it keep the limit together. It holds keys and values, "
@@ -218,24 +221,6 @@ Status read_pipeline(std::string_view list, engine::EngineOptions& options) {
               "write it like 0=41,1=39, or 0,1");
 }
 
-// Where beginnings of prompts are kept.
-Status read_prefix_cache(const std::string& where, engine::EngineOptions& options) {
-  constexpr std::string_view shared = "shared:";
-  options.prefix_cache = where != "off";
-  if (where == "off" || where == "memory") return {};
-  if (where.starts_with(shared) && where.size() > shared.size()) {
-    options.prefix_store = [folder = where.substr(shared.size())] {
-      return std::make_unique<engine::FolderStore>(folder);
-    };
-    return {};
-  }
-  options.prefix_folder = where;
-  if (where.find('/') != std::string::npos) return {};
-  return fail(Code::usage, "--prefix-cache " + where + " is unknown",
-              "give memory, off, a folder with a slash in its name, like ./prefixes, or "
-              "shared:FOLDER");
-}
-
 }  // namespace
 
 Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
@@ -281,7 +266,7 @@ Result<engine::EngineOptions> engine_options(const EngineFlags& flags) {
   options.max_batch = flags.max_batch;
   options.step_tokens = flags.step_tokens;
   options.prefill_chunk = flags.prefill_chunk;
-  MILLRACE_TRY(read_prefix_cache(flags.prefix_cache, options));
+  MILLRACE_TRY(set_prefix_place(flags.prefix_cache, options));
   MILLRACE_ASSIGN(options.prefix_disk_bytes, size_of("--prefix-disk", flags.prefix_disk));
   options.math = *math;
   return options;

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "engine/core/prefix/segment_store.hpp"
+
 namespace millrace::worker {
 namespace {
 
@@ -32,6 +34,10 @@ TEST(Options, Defaults) {
   flags.prefix_disk = "2GiB";
   EXPECT_EQ(engine_options(flags).value().prefix_folder, "./prefixes");
   EXPECT_EQ(engine_options(flags).value().prefix_disk_bytes, 2ull << 30);
+  EXPECT_FALSE(engine_options(flags).value().prefix_store);
+  flags.prefix_cache = "shared:./prefixes/";
+  EXPECT_EQ(engine_options(flags).value().prefix_folder, "");
+  EXPECT_EQ(engine_options(flags).value().prefix_store()->place(), "./prefixes");
   flags.prefix_cache = "off";
   EXPECT_FALSE(engine_options(flags).value().prefix_cache);
 }
@@ -60,6 +66,8 @@ TEST(Options, WhatThisVersionLacksIsRefusedByName) {
   e = refused([](EngineFlags& f) { f.prefix_cache = "disk"; });
   EXPECT_EQ(e.code, Code::usage);
   EXPECT_NE(e.message.find("--prefix-cache disk"), std::string::npos);
+  e = refused([](EngineFlags& f) { f.prefix_cache = "shared:"; });
+  EXPECT_NE(e.hint.find("shared:FOLDER"), std::string::npos) << e.hint;
   e = refused([](EngineFlags& f) { f.prefix_disk = "all"; });
   EXPECT_NE(e.message.find("all"), std::string::npos);
   e = refused([](EngineFlags& f) { f.math = "sloppy"; });
