@@ -24,9 +24,10 @@ def server(tmp_path):
 
 def damage(server):
     server.ask(f"for x in s3.list_objects_v2(Bucket='{BUCKET}')['Contents']:\n"
-               f"  body = bytearray(s3.get_object(Bucket='{BUCKET}', Key=x['Key'])['Body'].read())\n"
+               f"  one = {{'Bucket': '{BUCKET}', 'Key': x['Key']}}\n"
+               f"  body = bytearray(s3.get_object(**one)['Body'].read())\n"
                f"  body[-1] ^= 1\n"
-               f"  s3.put_object(Bucket='{BUCKET}', Key=x['Key'], Body=bytes(body))\nout = 0")
+               f"  s3.put_object(**one, Body=bytes(body))\nout = 0")
 
 
 def test_one_computes_and_the_others_read(tmp_path, server, without):

@@ -1,0 +1,97 @@
+// A store that is away, full or hangs, behind the tier of an engine.
+#include "tests/unit/prefix/shared_tier_fixture.hpp"
+
+namespace millrace::engine {
+namespace {
+
+TEST_F(SharedTierTest, AStoreThatIsAwayCostsOneWarningAndComesBack) {
+  const Tokens path = shared_path(0, 8), later = shared_path(100, 8);
+  save(*open(), path);
+  faults_->away = true;
+  const auto tier = open();  // does not fail
+  EXPECT_EQ(tier->find(path, 0), 0u);
+  EXPECT_TRUE(tier->has_failed());
+  EXPECT_FALSE(tier->accepts());
+  for (int i = 0; i < 20; ++i) {
+    tier->find(path, 0);
+    tier->wait();
+    tier->take();
+  }
+  EXPECT_EQ(warned(), 1u) << warnings();
+  EXPECT_NE(warnings().find("the store is unreachable"), std::string::npos) << warnings();
+  faults_->away = false;
+  await(*tier, path, 2);
+  EXPECT_EQ(load(*tier, path), shared_pages(path, 0));
+  EXPECT_NE(log_.find("prefixes are shared in a store"), std::string::npos) << log_;
+  faults_->away = true;  // between the look-up and the read
+  EXPECT_TRUE(load(*tier, path).empty());
+  EXPECT_EQ(warned(), 2u) << warnings();
+  faults_->away = false;
+  await(*tier, path, 2);
+  EXPECT_NE(log_.find("the prefix store can be used again"), std::string::npos) << log_;
+  save(*tier, later);
+  EXPECT_EQ(load(*tier, path), shared_pages(path, 0));
+}
+
+TEST_F(SharedTierTest, AFolderThatIsMissingIsSaidAndNotMade) {
+  fs::remove_all(folder_);
+  const auto tier = open();
+  EXPECT_EQ(tier->find(shared_path(0, 8), 0), 0u);
+  EXPECT_NE(warnings().find("make this folder, or mount"), std::string::npos) << warnings();
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(SharedTierTest, AFullStoreIsStillRead) {
+  const Tokens path = shared_path(0, 8), other = shared_path(100, 8);
+  options_.pause_ms = 1'000'000;
+  const auto tier = open();
+  save(*tier, path);
+  faults_->no_writes = true;
+  tier->save(tier->reserve(other, 0).number, shared_pages(other, 0));
+  while (tier->accepts()) {
+    tier->wait();
+    tier->take();
+  }
+  EXPECT_TRUE(tier->has_failed());
+  EXPECT_EQ(warned(), 1u) << warnings();
+  EXPECT_EQ(load(*tier, path), shared_pages(path, 0));
+  EXPECT_EQ(tier->index().first_missing(other), 0u);  // may be saved again later
+}
+
+// A file system that hangs: reads are given up, what they were for is computed, and the engine can
+// end.
+TEST_F(SharedTierTest, AStoreThatHangsHoldsUpNobody) {
+  const Tokens path = shared_path(0, 8);
+  std::promise<void> goes_on;
+  faults_->read_waits_for = goes_on.get_future().share();
+  options_.patience_ms = 50;
+  options_.last_writes_ms = 50;
+  auto tier = open();
+  save(*tier, path);
+  faults_->hangs = true;
+  EXPECT_TRUE(load(*tier, path).empty());
+  EXPECT_NE(warnings().find("does not answer"), std::string::npos) << warnings();
+  EXPECT_EQ(tier->find(path, 0), 0u);
+  EXPECT_TRUE(tier->has_failed());
+  auto other = std::move(tier);
+  other.reset();  // ends while the call hangs
+  EXPECT_NE(warnings().find("what was to be saved is lost"), std::string::npos) << warnings();
+  faults_->hangs = false;
+  const auto later = open();
+  faults_->hangs = true;
+  EXPECT_TRUE(load(*later, path).empty());
+  faults_->hangs = false;
+  goes_on.set_value();
+  await(*later, path, 2);  // the late answer is dropped
+  EXPECT_EQ(load(*later, path), shared_pages(path, 0));
+}
+
+TEST_F(SharedTierTest, ALimitBelowOneSegmentIsRefused) {
+  options_.bytes = 100;
+  const auto refused = SharedTier::open(std::make_unique<FolderStore>(folder_.string()), options_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::invalid_value);
+}
+
+}  // namespace
+}  // namespace millrace::engine
