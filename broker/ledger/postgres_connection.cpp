@@ -185,14 +185,17 @@ std::vector<PostgresRows> PostgresConnection::settle() {
     lose(PQerrorMessage(connection_));
     return out;
   }
-  // Each statement has one answer and a null after it; the end of the pipeline has no null.
+  // Each statement has one answer and a null after it; the end of the pipeline has no null. After
+  // a write that failed, libpq may give nulls for ever and call the connection sound.
+  bool was_null = false;
   while (true) {
     Answer answer(PQgetResult(connection_));
     if (answer == nullptr) {
-      if (PQstatus(connection_) == CONNECTION_OK) continue;
+      if (PQstatus(connection_) == CONNECTION_OK && !std::exchange(was_null, true)) continue;
       lose(PQerrorMessage(connection_));
       break;
     }
+    was_null = false;
     const ExecStatusType kind = PQresultStatus(answer.get());
     if (kind == PGRES_PIPELINE_SYNC) break;
     if (kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK) {
