@@ -116,8 +116,8 @@ class Broker(Server):
 
 
 class Postgres(Server):
-    """PostgreSQL with Debian's settings, on a socket in its folder. `table` is a queue in a table of
-    it (queue_peers/table.go)."""
+    """PostgreSQL with Debian's settings, on a socket in its folder. `table` is a queue in a
+    table of it (queue_peers/table.go)."""
 
     def start(self):
         self.folder.parent.chmod(0o711)  # the server may run as another user

@@ -17,7 +17,7 @@ def ask(fleet, statement):
             return fleet.server.run(statement)
         except subprocess.CalledProcessError as failure:
             assert time.monotonic() < until, failure.stderr
-            fleet.go_on()
+            fleet.go_on(more=False)  # at the end nothing new may begin
             time.sleep(0.05)
 
 

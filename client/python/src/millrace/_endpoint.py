@@ -31,8 +31,8 @@ def default_endpoint() -> str:
 
 
 def endpoints_of(text: str) -> List[str]:
-    """The endpoints of several brokers on one ledger: "tcp://a:5571,tcp://b:5571". Commas part them,
-    but for those inside of the path of a unix socket."""
+    """The endpoints of several brokers on one ledger: "tcp://a:5571,tcp://b:5571". Commas part
+    them, but for those inside of the path of a unix socket."""
     return re.split(",(?=tcp://|ipc://|inproc://)", text)
 
 

@@ -1,8 +1,7 @@
 """A session with one broker, kept by a thread of its own.
 
-When the broker is away, the link greets it again after growing pauses, or the next one where
-several serve one ledger, and then repeats every question that has no answer. That is safe: submits
-are idempotent by job id, and all other questions may be repeated.
+When the broker is away, the link greets it, or the next of several, after growing pauses, and then
+repeats all questions without an answer. That is safe: submits are idempotent by job id.
 """
 import logging
 import os

@@ -30,10 +30,10 @@ class Client:
 
     `broker` is the endpoint for clients, by default `$MILLRACE_BROKER` or the unix socket of a
     broker that this user has started; of several brokers on one database all, with commas between
-    them, of which it uses the next when one is away. `key` is a key file (`$MILLRACE_KEY`), where the broker has
-    keys. The broker has `connect_timeout_s` to answer at first. If it goes away later, everything
-    waits for it and goes on when it is back; after `away_timeout_s` without it `UnreachableError`
-    is raised (None: never).
+    them, of which it uses the next when one is away. `key` is a key file (`$MILLRACE_KEY`), where
+    the broker has keys. The broker has `connect_timeout_s` to answer at first. If it goes away
+    later, everything waits for it and goes on when it is back; after `away_timeout_s` without it
+    `UnreachableError` is raised (None: never).
 
     >>> client = millrace.Client()
     >>> receipt = client.submit("The sea is", max_tokens=16, stream="seas")
