@@ -31,7 +31,8 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 TOOL = shutil.which("clang-tidy", path=str(pathlib.Path(sys.executable).parent))
 PRODUCT = ("schemas", "broker", "engine", "client", "http", "kernels")
 OTHERS = ("tests", "bench")
-PRECOMPILED = re.compile(r"-Winvalid-pch -include \S+/cmake_pch\.hxx|-fpch-preprocess")
+GCC_ONLY = re.compile(r"-Winvalid-pch -include \S+/cmake_pch\.hxx|-fpch-preprocess"
+                      "|--coverage -fprofile-abs-path")
 LOCAL_NAME = re.compile(
     r"^(?!namespace|using|template)(?:\w[\w:<>,*& ]*[ *&])?(\w+)(?:\(|\[| =|\{| \{|;)", re.M)
 ABSOLUTE = re.compile(r'^#include "(/[^"]+)"', re.M)
@@ -42,12 +43,12 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 def commands():
     """Returns the compile commands of each of our sources.
 
-    They are without GCC's precompiled headers, which the tool cannot read. A unity file, which
-    CMake wrote and which includes several sources, stands for each of these.
+    They are without GCC's precompiled headers and counters, which the tool does not know. A unity
+    file, which CMake wrote and which includes several sources, stands for each of these.
     """
     found = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
-        command, file = PRECOMPILED.sub("", entry["command"]), entry["file"]
+        command, file = GCC_ONLY.sub("", entry["command"]), entry["file"]
         whole = "/Unity/unity_" in file
         for path in ABSOLUTE.findall(pathlib.Path(file).read_text()) if whole else [file]:
             found.setdefault(pathlib.Path(path).resolve(), []).append(command.replace(file, path))
