@@ -231,7 +231,10 @@ void SimEngine::receive(const Envelope& envelope) {
   }
   if (std::holds_alternative<Goodbye>(envelope.message)) turn();
   if (const auto* refused = std::get_if<Refused>(&envelope.message)) {
-    if (refused->error.code == Code::unexpected_message) welcome_ = false;
+    if (refused->error.code == Code::unexpected_message) {  // the broker has started again
+      welcome_ = false;
+      ++connection_;
+    }
   }
   if (const auto* got = std::get_if<Leases>(&envelope.message)) {
     for (const auto& lease : got->leases) {

@@ -139,6 +139,9 @@ class SimEngine {
   void turn();  // to the next broker
   const std::string& name() const { return name_; }
   bool dead() const { return dead_; }
+  // Counts its connections. What was sent on an earlier one never comes, where it can turn.
+  std::uint32_t connection() const { return connection_; }
+  bool holds(LeaseId lease) const { return running_.contains(lease) || ended_.contains(lease); }
   void receive(const Envelope& envelope);
   void die();   // without a goodbye
   void hang();  // sends heartbeats but makes no steps, until its supervisor ends it
@@ -182,6 +185,7 @@ class SimEngine {
   // where a heartbeat has arrived.
   bool counted_ = false;
   int route_ = 0;
+  std::uint32_t connection_ = 0;
   std::int64_t frozen_until_us_ = 0, beat_us_ = 0;
   std::uint64_t steps_ = 0;
   std::map<LeaseId, Running> running_;

@@ -21,11 +21,11 @@ class LedgerChecks {
  public:
   using Ask = std::function<Result<Reply>(const Operation&)>;
   LedgerChecks(Ask ask, std::function<void(std::string)> violation, const Record& record,
-               const Plan& plan, std::function<std::string(LeaseId)> broker_of)
+               const Plan& plan, std::function<std::string(LeaseId)> place_of)
       : ask_(std::move(ask)),
         violation_(std::move(violation)),
         record_(record),
-        suspects_(ask_, violation_, std::move(broker_of)),
+        suspects_(ask_, violation_, std::move(place_of)),
         tenants_(ask_, violation_, record, plan.tenants),
         order_(ask_, violation_, plan.tenants, plan.look_ahead) {}
 

@@ -9,7 +9,7 @@ namespace millrace::broker::simulation {
 void SuspectChecks::committed(const std::vector<LapsedLease>& live) {
   std::map<std::pair<std::string, std::string>, std::vector<LapsedLease>> held;
   for (const LapsedLease& lease : live) {
-    held[{lease.engine, broker_of_(lease.lease)}].push_back(lease);
+    held[{lease.engine, place_of_(lease.lease)}].push_back(lease);
   }
   for (const auto& [place, leases] : held) check_engine(place.first, leases);
   // Only killers may fail.

@@ -13,10 +13,10 @@ namespace millrace::broker::simulation {
 class SuspectChecks {
  public:
   using Ask = std::function<Result<Reply>(const Operation&)>;
-  // `broker_of`: whose lease it is.
+  // `place_of`: leases of one engine and one place count as running together.
   SuspectChecks(Ask ask, std::function<void(std::string)> violation,
-                std::function<std::string(LeaseId)> broker_of)
-      : ask_(std::move(ask)), violation_(std::move(violation)), broker_of_(std::move(broker_of)) {}
+                std::function<std::string(LeaseId)> place_of)
+      : ask_(std::move(ask)), violation_(std::move(violation)), place_of_(std::move(place_of)) {}
 
   void know(const std::string& job, const std::string& tenant) { jobs_[job] = tenant; }
   void committed(const std::vector<LapsedLease>& live);  // call it after each commit
@@ -34,7 +34,7 @@ class SuspectChecks {
 
   Ask ask_;
   std::function<void(std::string)> violation_;
-  std::function<std::string(LeaseId)> broker_of_;
+  std::function<std::string(LeaseId)> place_of_;
   std::map<std::string, std::string> jobs_;  // with their tenants
   std::set<std::string> failed_;
   std::map<std::string, Seen> seen_;
