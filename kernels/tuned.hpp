@@ -13,8 +13,13 @@ namespace millrace::kernels {
 inline constexpr std::uint32_t layer_tuning_cores = 8;
 
 // What a core may at least wait for others in a launch of whole layers, in turns of 20 to 40 ns:
-// about a millisecond. A system takes a core away for a few milliseconds at a time.
-inline constexpr std::uint32_t layer_patience = 30'000;
+// about half a millisecond. A system takes a core away for a few milliseconds at a time.
+inline constexpr std::uint32_t layer_patience = 15'000;
+
+// The layers of a wide step are cut into launches of at least so many multiplications a core, which
+// take two to five milliseconds. A launch costs a tenth of a millisecond, because the second core
+// begins late; a core that has waited long is missed until the launch ends.
+inline constexpr std::uint64_t layer_launch_products = 250'000'000;
 
 struct Tuning {
   std::uint32_t float_tile = 1;      // columns of a tile of an fp32 product (FLOAT_TILE of matmul/)

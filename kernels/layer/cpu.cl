@@ -26,13 +26,15 @@
 // driver may start the others now, later, or after this group has done all the work. If the system
 // has taken the core of another away, this group ends when it has waited long, so that the other
 // may have this core; the groups that remain do the rest. At least half of them remain, because one
-// that has ended is missed until the launch is done. Which group computes a chunk depends on time;
-// a chunk's result does not, and neither does the cut of a phase change any bit. In PoCL, whose
-// mem_fence is empty and whose atomics acquire and release, the counters order memory; in drivers
-// whose atomics do not, mem_fence does.
+// that has ended is missed until the launch is done. So that it is not missed for long, the host
+// cuts the layers of a wide step into several launches. Which group computes a chunk depends on
+// time; a chunk's result does not, and neither does the cut of a phase change any bit. In PoCL,
+// whose mem_fence is empty and whose atomics acquire and release, the counters order memory; in
+// drivers whose atomics do not, mem_fence does.
 //
 //   table   ulong [layers][LAYER_WORDS]: table.h; an address is 0 where there is no buffer
-//   phases  uint [PHASES_LAYERS + layers * SYNC_WORDS]: table.h, with sync of each layer; zero
+//   first_layer, layer_count  the layers of this launch in the table
+//   phases  uint [PHASES_LAYERS + layer_count * SYNC_WORDS]: table.h, with sync of each layer; zero
 //           before and after each launch, as is work (attention/work.h)
 //   scratch float [groups][STRIP_FLOATS]
 //   memory  addresses of the experts' buffers (experts/table.h), if a layer has experts
@@ -252,7 +254,7 @@ static inline bool mr_layer(const LayerStep* s, uint* patience, __global const u
                             volatile __global uint* sync);
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void layers(__global const ulong* table, uint layer_count,
+void layers(__global const ulong* table, uint first_layer, uint layer_count,
             __global float* hidden, __global int* normed, __global float* normed_rows,
             __global float* qkv, __global int* attended, __global float* attended_rows,
             __global int* activated, __global float* branch, __global float* scratch,
@@ -301,7 +303,7 @@ void layers(__global const ulong* table, uint layer_count,
                        phases + PHASES_ENDED};
   for (uint l = 0; l < layer_count; ++l) {
     volatile __global uint* sync = phases + PHASES_LAYERS + l * SYNC_WORDS;
-    if (!mr_layer(&s, &patience, table + l * LAYER_WORDS, sync)) return;
+    if (!mr_layer(&s, &patience, table + (first_layer + l) * LAYER_WORDS, sync)) return;
   }
   if (atomic_inc(phases + PHASES_ENDED) == groups - 1) {
     for (uint i = 0; i < layer_count * SYNC_WORDS; ++i) phases[PHASES_LAYERS + i] = 0;

@@ -133,7 +133,7 @@ TEST_F(WholeLayer, SameBitsWithExperts) {
   const GgufFile file = model.file();
   const Made expected = run(file, true, "cpu", mixed());
   for (int i = 0; i < 10; ++i) {  // with groups that give up
-    const Made made = run(file, true, "cpu", mixed(), "f16", {}, {}, {}, {}, 0);
+    const Made made = run(file, true, "cpu", mixed(), "f16", {}, {}, {}, {}, {.layer_patience = 0});
     EXPECT_EQ(difference(made, expected), "");
   }
   for (const std::string layer : {"blk.0.", "blk.1."}) {

@@ -39,7 +39,7 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                 const std::optional<kernels::Tuning>& tuning = {},
                 const std::function<void(ModelRunner&)>& after_step = {},
                 const std::optional<ModelSpec>& spec = {},
-                std::uint32_t patience = kernels::layer_patience) {
+                const KernelVariant& kernel_variant = {}) {
   std::uint32_t longest = 0, most = 0;
   for (const std::uint32_t length : schedule.lengths) longest = std::max(longest, length);
   for (const Step& step : schedule.steps) {
@@ -55,7 +55,7 @@ inline Made run(const GgufFile& file, bool whole, const std::string& variant,
                       .step_outputs = most,
                       .math = MathMode::fast,
                       .whole_layers = whole,
-                      .variant = {.layer_patience = patience},
+                      .variant = kernel_variant,
                       .tuning = tuning},
                      {.variant = variant}, spec);
   std::vector<Tokens> sequences;

@@ -148,13 +148,26 @@ TEST_F(WholeLayer, SameBitsHoweverItsProductsAreCut) {
   }
 }
 
+// A wide step of a large model has a launch for each layer or for a few.
+TEST_F(WholeLayer, SameBitsInALaunchForEachLayer) {
+  const GgufFile file = model_of(TensorType::q4_1, false).file();
+  for (const Schedule& schedule : {decoding(5, 300), mixed()}) {
+    const Made one = run(file, true, "cpu", schedule);
+    const Made each =
+        run(file, true, "cpu", schedule, "f16", {}, {}, {}, {}, {.layer_launch_products = 1});
+    EXPECT_EQ(difference(each, one), "");
+    EXPECT_EQ(each.launches, one.launches + schedule.steps.size());
+  }
+}
+
 // Without patience a group ends as soon as it has to wait, and the others do the rest.
 TEST_F(WholeLayer, SameBitsWhereGroupsGiveUp) {
   const GgufFile file = model_of(TensorType::q4_1, false).file();
   for (const Schedule& schedule : {decoding(5, 300), chunks({100, 17, 41})}) {
     const Made expected = run(file, true, "cpu", schedule);
     for (int i = 0; i < 20; ++i) {
-      const Made made = run(file, true, "cpu", schedule, "f16", {}, {}, {}, {}, 0);
+      const Made made =
+          run(file, true, "cpu", schedule, "f16", {}, {}, {}, {}, {.layer_patience = 0});
       EXPECT_EQ(difference(made, expected), "");
     }
   }

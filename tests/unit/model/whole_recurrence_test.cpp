@@ -25,7 +25,10 @@ class WholeRecurrence : public WholeLayer {
     EXPECT_EQ(whole.launches, schedule.steps.size() * (1 + 3));
     EXPECT_GT(apart.launches, whole.launches);
     for (int i = 0; i < 3; ++i) {
-      EXPECT_EQ(difference(run(file, true, "cpu", schedule, "f16", {}, {}, {}, {}, 0), apart), "");
+      EXPECT_EQ(
+          difference(run(file, true, "cpu", schedule, "f16", {}, {}, {}, {}, {.layer_patience = 0}),
+                     apart),
+          "");
     }
   }
 

@@ -14,6 +14,8 @@ struct KernelVariant {
   // What a core may wait for others in a launch of whole layers before it leaves the rest to them,
   // in turns of 20 to 40 ns; in wide steps it may wait longer, but not if this is 0.
   std::uint32_t layer_patience = kernels::layer_patience;
+  // Multiplications a core that a launch of several whole layers has at least.
+  std::uint64_t layer_launch_products = kernels::layer_launch_products;
   // The shape of products by instructions of four warps (nvidia/wide_products.cpp), counted from 1;
   // 0: by the sizes.
   std::uint32_t wide_shape = 0;

@@ -235,13 +235,19 @@ Status WholeLayers::name_memory(LayerRun& layers, std::uint32_t tokens) {
   return {};
 }
 
+// Returns how many of the layers a launch runs.
+std::uint32_t WholeLayers::layers_a_launch(const LayerRun& layers, std::uint64_t products) const {
+  const auto launches = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      products / target_->variant.layer_launch_products, 1, layers.layers));
+  return (layers.layers + launches - 1) / launches;
+}
+
 // Returns the turns of 20 to 40 ns that a group may wait in a launch: those of the variant, and
 // a sixtieth of the time that products take at 100 Gmac/s a core.
-std::uint32_t WholeLayers::patience_of(const LayerRun& layers, std::uint32_t tokens) const {
+std::uint32_t WholeLayers::patience_of(std::uint64_t products) const {
   const std::uint32_t least = target_->variant.layer_patience;
   if (least == 0) return 0;
   constexpr std::uint64_t products_a_turn = 200'000;
-  const std::uint64_t products = layers.weights * tokens / target_->device->info().compute_units;
   return least +
          static_cast<std::uint32_t>(std::min<std::uint64_t>(products / products_a_turn, 1u << 30));
 }
@@ -256,40 +262,48 @@ Status WholeLayers::run(LayerRun& layers, const LayerStep& x) {
   const std::uint32_t cores = target_->device->info().compute_units;
   // A chunk of a wide step takes 10 to 40 us, less if many cores share the step.
   const bool many = cores > kernels::layer_tuning_cores;
-  return target_->device->launch(layers.kernel, {.groups = {cores}},
-                                 {layers.table,
-                                  layers.layers,
-                                  x.hidden,
-                                  x.normed.codes,
-                                  x.normed.rows,
-                                  x.qkv,
-                                  x.attended_codes,
-                                  x.attended_rows,
-                                  x.activated_codes,
-                                  x.branch,
-                                  scratch_->sums,
-                                  layers.memory,
-                                  x.step_words,
-                                  scratch_->partials,
-                                  scratch_->work,
-                                  phases_,
-                                  items.positions_at,
-                                  items.tables_at,
-                                  items.tiles.offset,
-                                  items.tiles.count,
-                                  items.multi_units.offset,
-                                  items.multi_units.count,
-                                  items.single_units.offset,
-                                  items.single_units.count,
-                                  step.state_rows.offset,
-                                  step.state_rows.count,
-                                  step.tokens,
-                                  many ? 1 : tuning.layer_pairs,
-                                  many ? std::min(4u, tuning.layer_tiles) : tuning.layer_tiles,
-                                  patience_of(layers, step.tokens),
-                                  kind.scale,
-                                  target_->inverse_width(),
-                                  target_->spec.norm_epsilon});
+  const std::uint64_t products = layers.weights * step.tokens / cores;
+  const std::uint32_t most = layers_a_launch(layers, products);
+  const std::uint32_t patience = patience_of(products * most / layers.layers);
+  for (std::uint32_t first = 0; first < layers.layers; first += most) {
+    MILLRACE_TRY(
+        target_->device->launch(layers.kernel, {.groups = {cores}},
+                                {layers.table,
+                                 first,
+                                 std::min(most, layers.layers - first),
+                                 x.hidden,
+                                 x.normed.codes,
+                                 x.normed.rows,
+                                 x.qkv,
+                                 x.attended_codes,
+                                 x.attended_rows,
+                                 x.activated_codes,
+                                 x.branch,
+                                 scratch_->sums,
+                                 layers.memory,
+                                 x.step_words,
+                                 scratch_->partials,
+                                 scratch_->work,
+                                 phases_,
+                                 items.positions_at,
+                                 items.tables_at,
+                                 items.tiles.offset,
+                                 items.tiles.count,
+                                 items.multi_units.offset,
+                                 items.multi_units.count,
+                                 items.single_units.offset,
+                                 items.single_units.count,
+                                 step.state_rows.offset,
+                                 step.state_rows.count,
+                                 step.tokens,
+                                 many ? 1 : tuning.layer_pairs,
+                                 many ? std::min(4u, tuning.layer_tiles) : tuning.layer_tiles,
+                                 patience,
+                                 kind.scale,
+                                 target_->inverse_width(),
+                                 target_->spec.norm_epsilon}));
+  }
+  return {};
 }
 
 }  // namespace millrace::engine

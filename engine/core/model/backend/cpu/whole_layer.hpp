@@ -1,12 +1,12 @@
 #pragma once
-// Runs consecutive layers of a step in one launch, with the same bits as their operations one by
-// one. The kernel's text is generated from the layers' programs (layer_text.hpp): each operation
-// becomes a phase, experts become seven, and operations that go along rows share one;
-// kernels/layer/cpu.cl has what a phase calls. Layers may differ in the types of their matrices and
-// in their operations; those that attend share the KV codecs and the kind of attention, those that
-// recur the recurrence, and all the shape of the feed-forward and the type of the experts' router.
-// For CPU devices that share the host's memory. Errors: kernel_build, device_error, out_of_memory.
-// Thread safety: the device's owner thread.
+// Runs consecutive layers of a step in one launch, or in a few launches in a wide step, with the
+// same bits as their operations one by one. The kernel's text is generated from the layers'
+// programs (layer_text.hpp): each operation becomes a phase, experts become seven, and operations
+// that go along rows share one; kernels/layer/cpu.cl has what a phase calls. Layers may differ in
+// the types of their matrices and in their operations; those that attend share the KV codecs and
+// the kind of attention, those that recur the recurrence, and all the shape of the feed-forward and
+// the type of the experts' router. For CPU devices that share the host's memory. Errors:
+// kernel_build, device_error, out_of_memory. Thread safety: the device's owner thread.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -21,7 +21,7 @@
 
 namespace millrace::engine {
 
-// Consecutive layers that run in one launch.
+// Consecutive layers that run in one launch, or in a few launches in a wide step.
 struct LayerRun {
   Kernel kernel;  // of this run only, because the driver is told which buffers it reads
   std::uint32_t layers = 0;
@@ -66,7 +66,9 @@ class WholeLayers {
     return (*limits_)[target_->cut_of(kind)];
   }
   Status name_memory(LayerRun& layers, std::uint32_t tokens);
-  std::uint32_t patience_of(const LayerRun& layers, std::uint32_t tokens) const;
+  // `products` are those of a core: of all the layers, and of one launch.
+  std::uint32_t layers_a_launch(const LayerRun& layers, std::uint64_t products) const;
+  std::uint32_t patience_of(std::uint64_t products) const;
   ProgramSpec program_of(const LayerProgram& layer, std::uint32_t kind, const KvCodecs& codecs,
                          const Lowered& lowered) const;
   static void add_recurrence(ProgramSpec& program, const Lowered& lowered);
