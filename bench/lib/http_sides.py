@@ -3,7 +3,6 @@
 All sides compute greedy answers of the same length to the same prompts, with as many at once, and
 each has the computer for itself. The time of a side is that of the engine's work alone: from the
 first job's begin to the last one's end, without the loading of the model."""
-import asyncio
 import contextlib
 import json
 import os
@@ -51,52 +50,18 @@ def with_run(load):
     return made / (ended - began) * 1e6
 
 
-class Reader(asyncio.Protocol):
-    """Keeps the end of a stream. It looks at no event before, so that reading costs the sides that
-    share the computer with it little."""
-
-    def __init__(self):
-        self.end, self.done = b"", asyncio.get_running_loop().create_future()
-
-    def data_received(self, data):
-        self.end = (self.end + data)[-4096:]
-        if b"data: [DONE]" in self.end and not self.done.done():
-            self.done.set_result(None)
-
-    def connection_lost(self, error):
-        if not self.done.done():
-            self.done.set_exception(RuntimeError(f"a stream broke off: {self.end[-500:]}"))
-
-
-async def stream(address, body, left):
-    """Takes prompts until none is left; gives the tokens that the ends of the streams tell."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    tokens = 0
-    while left:
-        text = json.dumps({**body(left.pop()), "stream": True,
-                           "stream_options": {"include_usage": True}}).encode()
-        connection, reader = await asyncio.get_running_loop().create_connection(
-            Reader, host, int(port))
-        connection.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-                         b"Connection: close\r\nContent-Type: application/json\r\n"
-                         b"Content-Length: %d\r\n\r\n" % len(text) + text)
-        await reader.done
-        connection.close()
-        last = reader.end[reader.end.rindex(b"data: {") + 6:]
-        tokens += json.JSONDecoder().raw_decode(last.decode())[0]["usage"]["completion_tokens"]
-    return tokens
-
-
 def streamed(load, address):
-    """Tokens a second of streams at once."""
-    async def all_streams():
-        left = prompts(load.jobs)[::-1]
-        return sum(await asyncio.gather(*(stream(address, load.body, left)
-                                          for _ in range(load.streams))))
-    began = time.monotonic()
-    made = asyncio.run(all_streams())
-    assert made == load.jobs * load.tokens, made
-    return made / (time.monotonic() - began)
+    """Tokens a second of streams at once, read by bench/http_load.cpp."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as bodies:
+        for prompt in prompts(load.jobs):
+            bodies.write(json.dumps({**load.body(prompt), "stream": True,
+                                     "stream_options": {"include_usage": True}}) + "\n")
+        bodies.flush()
+        done = subprocess.run([BIN / "http_load", address, str(load.streams), bodies.name],
+                              check=True, stdout=subprocess.PIPE, text=True)
+    figures = json.loads(done.stdout)
+    assert figures["tokens"] == load.jobs * load.tokens, figures
+    return figures["tokens"] / figures["seconds"]
 
 
 @contextlib.contextmanager
