@@ -17,6 +17,7 @@
 // Prints one JSON object. Memory: about 1.6 KB for each queued job.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -67,7 +68,7 @@ struct Seen {  // after the first third
 struct Fleet {
   const Setup& setup;
   simulation::Clock clock;
-  std::mt19937_64 random{17};
+  std::mt19937_64 random;
   Database database{setup};
   Seen seen;
   std::function<void(const Outgoing&)> deliver;
@@ -277,7 +278,8 @@ void print(const Fleet& fleet) {
 }
 
 void run(const Setup& setup) {
-  Fleet fleet{setup, {}, std::mt19937_64{17}, Database{setup}, {}, {}};
+  std::mt19937_64 random{17};  // NOLINT(bugprone-random-generator-seed): runs draw the same
+  Fleet fleet{setup, {}, random, Database{setup}, {}, {}};
   const ModelledTime time(fleet.clock);
   const auto store = make_memory_store({published_end, "epoch", &time});
   submit_all(setup, store);
@@ -323,8 +325,11 @@ int main(int argc, char** argv) {
       millrace::broker::capacity::die(given +
                                       " is no setting: see the top of bench/capacity_bench.cpp");
     }
-    at->second = std::atof(given.c_str() + equals + 1);
-    if (at->second < 0) millrace::broker::capacity::die(given + ": give 0 or more");
+    const char* const end = given.data() + given.size();
+    const auto [after, error] = std::from_chars(given.data() + equals + 1, end, at->second);
+    if (error != std::errc() || after != end || at->second < 0) {
+      millrace::broker::capacity::die(given + ": give a number, 0 or more");
+    }
   }
   millrace::broker::capacity::run(setup);
 }

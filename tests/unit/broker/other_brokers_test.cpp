@@ -34,7 +34,7 @@ TEST(OtherBrokers, AnEngineGetsNothingBesideTheJobThatItRunsAloneAndBringsAlong)
   world.join_engine("first", 0);  // so that the model is known
   world.submit({job_body("a")});
   const LeaseId before = leased_elsewhere(world, "dead", ClaimFrom::jobs);
-  world.ask(GiveBack{{before}, Blame::died, "dead"});
+  EXPECT_TRUE(world.ask(GiveBack{{before}, Blame::died, "dead"}));
   const LeaseId alone = leased_elsewhere(world, "e", ClaimFrom::suspects);
   world.submit({job_body("b")});
   world.join_engine("e");

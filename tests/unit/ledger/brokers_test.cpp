@@ -193,8 +193,8 @@ TEST_F(MemoryBrokersTest, ATransactionThatIsRolledBackLeavesNothing) {
   const auto plan = std::make_shared<FaultPlan>();
   const auto failing = make_stored_ledger(
       std::make_unique<FaultyStore>(make_memory_handle(store, "one"), plan), {publish});
-  ask(*two, BeatBroker{long_us});
-  ask(*two, job("a", "b"));
+  EXPECT_TRUE(ask(*two, BeatBroker{long_us}));
+  EXPECT_TRUE(ask(*two, job("a", "b")));
   const LeaseId held = std::get<ClaimReply>(*ask(*two, claim(1))).jobs.at(0).lease;
   const std::vector<Operation> batch{BeatBroker{long_us}, job("b", "b"),
                                      Renew{"engine", {held}, start_us}};
@@ -214,9 +214,9 @@ TEST_F(MemoryBrokersTest, ATransactionThatIsRolledBackLeavesNothing) {
 // By the store's clock, whatever that of a broker says.
 TEST_F(MemoryBrokersTest, ABrokerThatMissesItsHeartbeatsLosesItsLeases) {
   const auto one = make_stored_ledger(make_memory_handle(store, "one"), {publish});
-  ask(*one, BeatBroker{1'000});
-  ask(*one, job("a", "b"));
-  ask(*one, claim(1));
+  EXPECT_TRUE(ask(*one, BeatBroker{1'000}));
+  EXPECT_TRUE(ask(*one, job("a", "b")));
+  EXPECT_TRUE(ask(*one, claim(1)));
   clock.advance_us(999);
   EXPECT_EQ(leases_for(*two), 0u);
   clock.advance_us(1);
@@ -225,16 +225,16 @@ TEST_F(MemoryBrokersTest, ABrokerThatMissesItsHeartbeatsLosesItsLeases) {
 
 TEST_F(MemoryBrokersTest, NewsAreKeptForAWhile) {
   const auto one = make_stored_ledger(make_memory_handle(store, "one"), {publish});
-  ask(*one, BeatBroker{2 * news_kept_us});
-  ask(*two, BeatBroker{2 * news_kept_us});
-  ask(*one, job("a", "b"));
+  EXPECT_TRUE(ask(*one, BeatBroker{2 * news_kept_us}));
+  EXPECT_TRUE(ask(*two, BeatBroker{2 * news_kept_us}));
+  EXPECT_TRUE(ask(*one, job("a", "b")));
   const auto news = [&] { return std::get<NewsReply>(*ask(*two, ReadNews{})).news.size(); };
   clock.advance_us(news_kept_us);
-  ask(*one, BeatBroker{long_us});
+  EXPECT_TRUE(ask(*one, BeatBroker{long_us}));
   EXPECT_EQ(news(), 1u);
   clock.advance_us(1);
   EXPECT_EQ(news(), 1u);
-  ask(*one, BeatBroker{long_us});
+  EXPECT_TRUE(ask(*one, BeatBroker{long_us}));
   EXPECT_EQ(news(), 0u);
 }
 

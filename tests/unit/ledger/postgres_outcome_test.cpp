@@ -11,7 +11,7 @@ using millrace::test::CuttingSocket;
 class PostgresOutcomeTest : public testing::Test {
  protected:
   PostgresOutcomeTest() {
-    const std::string url = millrace::test::postgres_url();
+    const std::string& url = millrace::test::postgres_url();
     const std::string before = url.substr(0, url.find("host=") + 5), folder = socket_.folder();
     auto store = open_postgres_store(before + folder + "&user=millrace", {schema_.name()});
     EXPECT_TRUE(store) << store.error().text();
@@ -25,7 +25,7 @@ class PostgresOutcomeTest : public testing::Test {
     ASSERT_TRUE(direct.status()) << direct.status().error().text();
   }
   static std::string server_folder() {
-    const std::string url = millrace::test::postgres_url();
+    const std::string& url = millrace::test::postgres_url();
     const std::size_t from = url.find("host=") + 5;
     return url.substr(from, url.find('&') - from);
   }
