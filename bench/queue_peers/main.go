@@ -1,4 +1,4 @@
-// Puts the loads of queue_load on RabbitMQ, NATS JetStream and a table in PostgreSQL, as their users
+// Puts the loads of queue_load on RabbitMQ, NATS JetStream and queues in PostgreSQL, as their users
 // would: publishes with confirms, consumes with acknowledgements. Prints one line of JSON.
 //
 //	queue_peers rabbit-publish amqp://guest:guest@127.0.0.1:5672/ --messages 100000 --in-flight 2000
@@ -10,8 +10,11 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"os"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -57,11 +60,13 @@ func main() {
 	loads := map[string]func(load) figures{
 		"rabbit-publish": rabbitPublish, "rabbit-consume": rabbitConsume,
 		"nats-publish": natsPublish, "nats-consume": natsConsume,
-		"table-submit": tableSubmit, "table-work": tableWork,
+		"river-submit": riverSubmit, "river-work": riverWork,
+		"pgmq-submit": pgmq.submit, "pgmq-work": pgmq.work,
+		"table-submit": plainTable.submit, "table-work": plainTable.work,
 	}
 	if len(os.Args) < 3 || loads[os.Args[1]] == nil {
-		log.Fatal("usage: queue_peers " +
-			"rabbit-publish|rabbit-consume|nats-publish|nats-consume|table-submit|table-work URL [options]")
+		names := strings.Join(slices.Sorted(maps.Keys(loads)), "|")
+		log.Fatal("usage: queue_peers " + names + " URL [options]")
 	}
 	l := load{url: os.Args[2]}
 	options := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
