@@ -116,8 +116,10 @@ class Broker(Server):
 
 
 class Postgres(Server):
-    """PostgreSQL with Debian's settings, on a socket in its folder. `table` is a queue in a
-    table of it (queue_peers/table.go)."""
+    """PostgreSQL with Debian's settings, on a socket in its folder, and queues in it that are
+    peers (queue_peers)."""
+
+    QUEUES = {"River": "river", "pgmq's shape": "pgmq", "a plain table": "table"}
 
     def start(self):
         self.folder.parent.chmod(0o711)  # the server may run as another user
@@ -135,9 +137,9 @@ class Postgres(Server):
             self.process.wait(PATIENCE_S)
             self.process = None
 
-    def table(self, kind, jobs):
-        """Jobs a second that go into a table queue, or that leave it with a result."""
-        return load(PROGRAMS / "queue_peers", f"table-{kind}", self.url, "-messages",
+    def load(self, queue, kind, jobs):
+        """Jobs a second that go into one of the queues, or that end there with a result."""
+        return load(PROGRAMS / "queue_peers", f"{queue}-{kind}", self.url, "-messages",
                     jobs)["per_second"]
 
 
