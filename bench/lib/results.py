@@ -97,15 +97,16 @@ def cut_table(section):
 
 def with_rows_of(before, section):
     """A section that has some rows of its measure, with the other rows of the section before. Each
-    of those says at which commit it was measured. What stands before the colon names a row."""
+    of those says at which commit it was measured. The first cell, up to a colon, names a row."""
+    def named(row):
+        return row.split(" | ")[0].split(":")[0]
     head, measured, end = cut_table(section)
-    new = {row.split(":")[0]: row for row in measured}
+    new = {named(row): row for row in measured}
     origin = re.search(r"at commit [^ ,]+, [0-9-]+", before)
     rows = []
     for row in cut_table(before)[1]:
-        name = row.split(":")[0]
-        if name in new:
-            rows.append(new.pop(name))
+        if named(row) in new:
+            rows.append(new.pop(named(row)))
         elif row.split(" | ")[1] != "failed":
             dated = "; at commit " in row
             rows.append(row if dated else f"{row.removesuffix(' |')}; {origin[0]} |")

@@ -47,6 +47,18 @@ def test_a_page_has_the_newest_section_of_each_measure_in_order(folders):
     assert sections.WHY["submits"] in text and "abc1234" in text
 
 
+def test_a_part_of_the_rows_of_the_queue_keeps_the_others(folders):
+    def queue(*rows):
+        table = report.table(("what", "ours", "beside", "holds"), rows)
+        return report.Section("queue", [table], is_part=True)
+    save(queue(("submits", 1, "2 times: RabbitMQ 1", "yes"), ("work", 2, "3 times: River 1", "NO")))
+    page, _ = save(queue(("work", 4, "5 times: River 1", "yes")),
+                   here={**HERE, "commit": "def5678"})
+    assert [line for line in page.read_text().splitlines() if line.startswith("| ")][1:] == [
+        "| submits | 1 | 2 times: RabbitMQ 1 | yes; at commit abc1234, 2026-11-23 |",
+        "| work | 4 | 5 times: River 1 | yes |"]
+
+
 def rows(*named):
     made = [{"what": f"{name}: mean KLD", "ours": ours, "required": "<= 1", "holds": True}
             for name, ours in named]
