@@ -26,19 +26,22 @@ class Turn:
 
 
 def tree_seconds(pid, proc=pathlib.Path("/proc")):
-    """The processor seconds of a process and of all that it started, running or ended."""
-    parents, ticks = {}, {}
-    for path in proc.glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has just ended, and its parent has its time
-        one = int(path.parent.name)
-        parents[one], ticks[one] = int(fields[1]), sum(map(int, fields[11:15]))
+    """The processor seconds of a process and of all that it started, running or ended. The time of
+    one that ends meanwhile may be in neither place, so the larger of two readings counts."""
+    def reading():
+        parents, ticks = {}, {}
+        for path in proc.glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has just ended
+            one = int(path.parent.name)
+            parents[one], ticks[one] = int(fields[1]), sum(map(int, fields[11:15]))
 
-    def of(one):
-        return ticks[one] + sum(of(child) for child, parent in parents.items() if parent == one)
-    return of(pid) / TICKS_PER_S
+        def of(one):
+            return ticks[one] + sum(of(each) for each, parent in parents.items() if parent == one)
+        return of(pid)
+    return max(reading(), reading()) / TICKS_PER_S
 
 
 def loads_seconds():

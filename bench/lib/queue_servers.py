@@ -116,10 +116,11 @@ class Broker(Server):
 
 
 class Postgres(Server):
-    """PostgreSQL with Debian's settings, on a socket in its folder, and queues in it that are
-    peers (queue_peers)."""
+    """PostgreSQL with Debian's settings, on a socket in its folder. QUEUES are peers in it: their
+    loads in queue_peers, and how many jobs their workers hold together at their best rate."""
 
-    QUEUES = {"River": "river", "pgmq's shape": "pgmq", "a plain table": "table"}
+    QUEUES = {"River": ("river", 100), "pgmq's shape": ("pgmq", 256),
+              "a plain table": ("table", 256)}
 
     def start(self):
         self.folder.parent.chmod(0o711)  # the server may run as another user
@@ -138,9 +139,10 @@ class Postgres(Server):
             self.process = None
 
     def load(self, queue, kind, jobs):
-        """Jobs a second that go into one of the queues, or that end there with a result."""
-        return load(PROGRAMS / "queue_peers", f"{queue}-{kind}", self.url, "-messages",
-                    jobs)["per_second"]
+        """Jobs a second that go into one of the QUEUES, or that end there with a result."""
+        name, in_flight = self.QUEUES[queue]
+        return load(PROGRAMS / "queue_peers", f"{name}-{kind}", self.url, "-messages", jobs,
+                    "-in-flight", in_flight)["per_second"]
 
 
 PROGRAMS = CACHE / "queue_peers"

@@ -15,9 +15,8 @@ import (
 // What the queues in PostgreSQL share: producers insert batches, each durable when it returns, and
 // bodies of jobs and results pass between client and server, as a queue's do.
 const (
-	clients     = 4   // connections that submit, and that work
+	clients     = 4   // that submit, and workers of a tableQueue; each has a connection
 	submitBatch = 100 // jobs of an insert
-	workBatch   = 64  // jobs of a claim
 )
 
 // text is what a job and a result hold. queue_load's prompts, too, are one letter over and over.
@@ -89,16 +88,17 @@ func (q tableQueue) submit(l load) figures {
 	})
 }
 
-// work claims batches of jobs, and ends each batch with its results.
+// work claims batches of jobs, together as many as are in flight, and ends each with its results.
 func (q tableQueue) work(l load) figures {
 	ctx := context.Background()
 	pool := l.pool(clients)
 	defer pool.Close()
-	results := q.bodies(l, workBatch)
+	batch := l.inFlight / clients
+	results := q.bodies(l, batch)
 	var ended atomic.Int64
 	begin := time.Now()
 	byClients(func() bool {
-		ids := q.claimed(ctx, pool)
+		ids := q.claimed(ctx, pool, batch)
 		if len(ids) == 0 {
 			return false
 		}
@@ -116,8 +116,8 @@ func (q tableQueue) work(l load) figures {
 	return l.figures(begin, nil)
 }
 
-func (q tableQueue) claimed(ctx context.Context, pool *pgxpool.Pool) []int64 {
-	rows, err := pool.Query(ctx, q.claim, workBatch)
+func (q tableQueue) claimed(ctx context.Context, pool *pgxpool.Pool, most int) []int64 {
+	rows, err := pool.Query(ctx, q.claim, most)
 	must(err)
 	var ids []int64
 	var id int64

@@ -11,10 +11,7 @@ import (
 )
 
 // River, by its own library: its migrations make its tables and all of their indexes.
-const (
-	riverWorkers     = 1_000
-	riverConnections = 8
-)
+const riverConnections = 8
 
 type riverJob struct {
 	Text string `json:"text"`
@@ -63,7 +60,7 @@ func riverWork(l load) figures {
 	river.AddWorker(workers, &riverWorker{result: riverJob{l.text()}})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Workers: workers,
 		FetchCooldown: river.FetchCooldownMin,
-		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverWorkers}}})
+		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: l.inFlight}}})
 	must(err)
 	ends, cancel := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 2 * l.messages,
 		Kinds: []river.EventKind{river.EventKindJobCompleted, river.EventKindJobFailed}})
