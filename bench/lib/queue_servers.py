@@ -1,7 +1,9 @@
-"""The servers that bench/queue puts under load: millrace-broker, RabbitMQ and NATS JetStream.
+"""The servers that bench/queue puts under load: millrace-broker, RabbitMQ, NATS JetStream and
+PostgreSQL with the queues in it.
 
-Each keeps its files in a folder of its own on the disk to be measured, listens on loopback, and is
-on disk before it acknowledges. RabbitMQ is Debian's package; NATS is built from its Go module.
+Each keeps its files in a folder of its own on the disk to be measured, listens on loopback or on a
+socket there, and is on disk before it acknowledges. RabbitMQ and PostgreSQL are Debian's packages;
+NATS is built from its Go module.
 """
 import json
 import os
@@ -124,8 +126,8 @@ class Postgres(Server):
 
     def start(self):
         self.folder.parent.chmod(0o711)  # the server may run as another user
-        self.launch([ROOT / "tests/support/postgres_server", self.folder], text=True,
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.launch([ROOT / "tests/support/postgres_server", self.folder, "shared_buffers=128MB"],
+                    text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.url = self.process.stdout.readline().strip()
         if not self.url:
             self.process.wait()

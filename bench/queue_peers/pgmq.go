@@ -2,7 +2,7 @@ package main
 
 // A queue of pgmq's shape, in statements of its own, because Debian does not package the extension:
 // a message is hidden for a while by the reader that takes it, and moves to an archive when it is
-// done. Its functions would add the planning of a statement to each call; here it is planned once.
+// done. Its functions plan their statements at each call; these are prepared once.
 // Results go into a second queue of this shape, each with the id of its job as header.
 var pgmq = tableQueue{
 	create: `
