@@ -31,7 +31,7 @@ func (l load) pool(connections int) *pgxpool.Pool {
 	return pool
 }
 
-// byClients runs `work` on several goroutines, on each until a call of it says that nothing is left.
+// byClients runs `work` on several goroutines, on each until a call says that nothing is left.
 func byClients(work func() bool) {
 	var all sync.WaitGroup
 	for range clients {

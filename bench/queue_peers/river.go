@@ -19,7 +19,7 @@ type riverJob struct {
 
 func (riverJob) Kind() string { return "model" }
 
-// A riverWorker ends each job at once. River stores what it records in the update that ends the job.
+// A riverWorker ends each job at once. River stores what it records in the update that ends a job.
 type riverWorker struct {
 	river.WorkerDefaults[riverJob]
 	result riverJob

@@ -1,7 +1,7 @@
 package main
 
-// The barest queue in a table: a row a job, which keeps its place while its state changes, one index
-// beside the key, and bodies that PostgreSQL does not look into.
+// The barest queue in a table: a row a job, whose state changes, one index beside the key, and
+// bodies that PostgreSQL does not look into.
 var plainTable = tableQueue{
 	create: `
 CREATE TABLE queue (id bigserial PRIMARY KEY, state text NOT NULL DEFAULT 'available',

@@ -71,7 +71,8 @@ def test_brokers_that_the_cores_cannot_carry_are_unproven(tmp_path, monkeypatch)
     figure, text, holds = brokers_row(tmp_path, monkeypatch, 500, 900)
     assert (figure, holds) == ("900", "unproven")
     assert "1.80 times one broker (1.80 to 1.80); 2 cores allow 2.00 times" in text
-    assert "one: 500 jobs/s, brokers 1000 µs (25%), PostgreSQL 1000 µs (25%), loads 0 µs (0%)" in text
+    assert ("one: 500 jobs/s, brokers 1000 µs (25%), PostgreSQL 1000 µs (25%), loads 0 µs (0%)"
+            in text)
 
 
 def test_brokers_fail_where_the_cores_would_carry_them(tmp_path, monkeypatch):
