@@ -71,7 +71,7 @@ func main() {
 	l := load{url: os.Args[2]}
 	options := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	options.IntVar(&l.messages, "messages", 100_000, "how many")
-	options.IntVar(&l.inFlight, "in-flight", 2_000, "messages not yet confirmed, or not yet acknowledged")
+	options.IntVar(&l.inFlight, "in-flight", 2_000, "messages not yet confirmed or acknowledged")
 	options.IntVar(&l.bytes, "bytes", 1_024, "size of a message")
 	must(options.Parse(os.Args[3:]))
 	measured := loads[os.Args[1]](l)
