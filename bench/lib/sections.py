@@ -13,7 +13,7 @@ TITLES = {
     "kernels": "Integer matrix products",
     "start": "Start",
     "submits": "Durable submits",
-    "queue": "The queue beside RabbitMQ and JetStream",
+    "queue": "The queue beside other queues",
     "memory": "Resident memory",
     "fidelity": "Distance from the float64 reference",
     "families": "Distance from the official classes, by family",
@@ -46,7 +46,9 @@ WHY = {
     "submits": "A commit waits for the disk, and jobs that arrive meanwhile share the next commit: "
                "the disk limits the latency, encoding and SQLite limit the rate.",
     "queue": "Commits, shared by all that waits, are synced one after the other; SQLite and the "
-             "checks of each job take most of the cores. Clients, broker and peers share them.",
+             "checks of each job take most of the cores. In PostgreSQL a job is rows of several "
+             "tables, whose checks hold the lock of its tenant. Clients, broker and peers share "
+             "the cores.",
     "memory": "Lines in flight and the ledger's cache take the memory; it does not grow with the "
               "input.",
     "fidelity": "Both sides round activations to 8 bits, which causes nearly all of the distance.",
