@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/client/fake_broker.hpp"
 
 namespace millrace::http {

@@ -7,6 +7,8 @@
 namespace millrace {
 namespace {
 
+using namespace build;
+
 TEST(CanonicalHash, IgnoresSpellingButNotContent) {
   const auto hash = [](const std::string& body) { return canonical_hash(body); };
   const std::string plain = hash(map({{"prompt", str("x")}, {"n", uint(2)}}));
