@@ -24,7 +24,7 @@ TEST(Token, OthersAreRefusedAndNotRepeated) {
   const std::string good = *token_of(new_key_pair());
   for (const std::string& bad :
        {std::string(), std::string("sk-"), good.substr(1), good + "0", good.substr(0, 66),
-        "sk-" + std::string(64, 'g'), "sk-+" + good.substr(4), good.substr(0, 66) + "\0"}) {
+        "sk-" + std::string(64, 'g'), "sk-+" + good.substr(4), good.substr(0, 66) + '\0'}) {
     const auto key = key_of_token(bad);
     ASSERT_FALSE(key) << bad;
     EXPECT_EQ(key.error().code, Code::unauthorized);
