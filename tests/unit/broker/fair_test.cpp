@@ -13,7 +13,7 @@ namespace {
 
 // A client for each tenant, of the tenant's name, and one engine that serves all.
 struct Shared : World {
-  explicit Shared(std::vector<std::string> tenants, TenantTable limits = {})
+  explicit Shared(const std::vector<std::string>& tenants, TenantTable limits = {})
       : World(config(tenants, std::move(limits))) {
     for (const std::string& tenant : tenants) {
       keys[client(tenant)] = "key of " + tenant;
@@ -108,9 +108,9 @@ TEST(Fair, WeightsDecideTheShares) {
   world.join_engine("engine");
   for (const std::string tenant : {"a", "b", "c"}) world.submit_as(tenant, 3'000, 100);
   const auto served = world.serve(2'870);
-  EXPECT_NEAR(served.at("a"), 2'870 * 3 / 7, 3 * quantum_tokens / 100);
-  EXPECT_NEAR(served.at("b"), 2'870 * 2 / 7, 3 * quantum_tokens / 100);
-  EXPECT_NEAR(served.at("c"), 2'870 * 2 / 7, 3 * quantum_tokens / 100);
+  EXPECT_NEAR(served.at("a"), 2'870 * 3 / 7.0, 3 * quantum_tokens / 100.0);
+  EXPECT_NEAR(served.at("b"), 2'870 * 2 / 7.0, 3 * quantum_tokens / 100.0);
+  EXPECT_NEAR(served.at("c"), 2'870 * 2 / 7.0, 3 * quantum_tokens / 100.0);
 }
 
 TEST(Fair, ATenantsFirstJobWaitsOneTurnOfEachOtherTenant) {

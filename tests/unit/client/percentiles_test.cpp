@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -23,7 +24,7 @@ TEST(Percentiles, AreWithinAHundredthOfTheValue) {
     std::ranges::sort(values);
     for (const double share : {0.01, 0.5, 0.9, 0.99, 1.0}) {
       const auto exact =
-          static_cast<double>(values[static_cast<std::size_t>(share * 5'000 + 0.5) - 1]);
+          static_cast<double>(values[static_cast<std::size_t>(std::lround(share * 5'000)) - 1]);
       EXPECT_NEAR(static_cast<double>(counted.at(share)), exact, exact * 0.01) << bits << share;
     }
     EXPECT_EQ(counted.most(), values.back());
