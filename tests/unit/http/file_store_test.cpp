@@ -206,10 +206,11 @@ TEST_F(FileStoreTest, NoBoundIsNone) {
 TEST_F(FileStoreTest, SoManyUploadsAreUnderWay) {
   UploadPlaces places;
   std::vector<std::unique_ptr<UploadPlaces::Place>> all;
-  const auto enter = [&](const std::string& tenant) {
+  const auto enter = [&](const std::string& tenant) -> std::optional<Error> {
     auto place = places.enter(tenant);
-    if (place) all.push_back(*std::move(place));
-    return place ? std::optional<Error>() : place.error();
+    if (!place) return place.error();
+    all.push_back(*std::move(place));
+    return std::nullopt;
   };
   for (std::size_t i = 0; i < UploadPlaces::most_of_tenant; ++i) EXPECT_FALSE(enter("acme"));
   const auto refused = enter("acme");
