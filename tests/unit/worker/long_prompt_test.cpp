@@ -60,6 +60,7 @@ TEST_F(LongPrompt, IsRefusedWhileAnotherJobsStepsGoOn) {
   for (LeaseId lease = 2; lease < 5; ++lease) {
     Task huge = running;
     huge.lease = lease;
+    // NOLINTNEXTLINE(bugprone-string-constructor): 120 MB is what is tested
     huge.request.prompt = std::string(120'000'000, 'a');
     executor.add(std::move(huge));
     const auto ends = wait_for_ends(executor, 1);
