@@ -123,14 +123,14 @@ TEST(Audit, EachChangeOfTheListOfKeysIsToldOfWithoutAKey) {
   }
   world.feed(GrantsChanged{grants});
   const Lines lines = world.lines();
-  EXPECT_EQ(lines, (Lines{"the list of keys: changed a (tenant A, roles submit,read -> tenant A, "
-                          "roles read)",
-                          "the list of keys: removed admin (tenant A, roles admin)",
-                          "the list of keys: removed b (tenant B, roles submit,read)",
-                          "the list of keys: removed operator (tenant A, roles operate)",
-                          "the list of keys: changed reader (tenant A, roles read -> tenant A, "
-                          "roles read), which is another key now",
-                          "the list of keys: added fresh (tenant C, roles read)"}));
+  const std::string list = "the list of keys: ";
+  EXPECT_EQ(lines, (Lines{list + "changed a (tenant A, roles submit,read -> tenant A, roles read)",
+                          list + "removed admin (tenant A, roles admin)",
+                          list + "removed b (tenant B, roles submit,read)",
+                          list + "removed operator (tenant A, roles operate)",
+                          list + "changed reader (tenant A, roles read -> tenant A, roles read), "
+                                 "which is another key now",
+                          list + "added fresh (tenant C, roles read)"}));
   for (const std::string& line : lines) EXPECT_EQ(line.find("key of"), std::string::npos) << line;
   world.feed(GrantsChanged{grants});
   EXPECT_EQ(world.lines(), Lines());
