@@ -117,8 +117,8 @@ class Jobs {
 
 class Soak {
  public:
-  Soak(Engine& engine, Jobs jobs, std::uint32_t in_flight)
-      : engine_(engine), jobs_(std::move(jobs)), in_flight_(in_flight) {}
+  Soak(Engine& engine, const Jobs& jobs, std::uint32_t in_flight)
+      : engine_(engine), jobs_(jobs), in_flight_(in_flight) {}
 
   // Keeps jobs in flight for some seconds and until some have ended, then lets all end, and checks
   // what must hold. Memory may grow in slices that are `early`.

@@ -16,7 +16,7 @@ namespace {
 
 // Where syncs cost nothing, if there is such a place: these tests pull no plug.
 std::filesystem::path place_for_server() {
-  const std::filesystem::path memory = "/dev/shm";
+  std::filesystem::path memory = "/dev/shm";
   std::error_code error;
   const auto space = std::filesystem::space(memory, error);
   constexpr std::uintmax_t enough = 512 << 20;

@@ -85,7 +85,7 @@ TEST(LiveView, KeepsTheNewestResultsAndCountsTimesOfTheLastSeconds) {
 
 // With few results the slow ones are the slowest: 95 % of them take no longer.
 TEST(LiveView, TellsTimesOfFewResults) {
-  const auto times = [](std::vector<std::uint64_t> total_ms) {
+  const auto times = [](const std::vector<std::uint64_t>& total_ms) {
     Data data;
     data.stream = "a";
     for (const std::uint64_t ms : total_ms) {

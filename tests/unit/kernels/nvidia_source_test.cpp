@@ -304,7 +304,7 @@ TEST(NvidiaSource, BytesCompileToIntegerInstructions) {
 // A row stays in registers, and comes and goes in whole vectors.
 TEST(NvidiaSource, NormsAndBytesKeepTheirRowsInRegisters) {
   if (!has_compiler()) GTEST_SKIP() << "needs " << compiler << ", which ops/setup --tests installs";
-  const auto check = [](ProgramSpec spec, const std::string& kernel,
+  const auto check = [](const ProgramSpec& spec, const std::string& kernel,
                         const std::vector<std::string>& instructions) {
     for (const std::uint64_t vectors : {72u, 512u, 2048u}) {
       SCOPED_TRACE(std::to_string(vectors) + " vectors");

@@ -71,7 +71,7 @@ void copy(CopiedLedger& from, CopyTarget& to, std::uint64_t rows, const char* wh
 TEST(CopySize, ManyJobsAndResultsGoThereAndBack) {
   const TemporaryFolder one, other;
   const PostgresSchema schema;
-  const std::string url = millrace::test::postgres_url();
+  const std::string& url = millrace::test::postgres_url();
   const std::uint64_t rows = wanted_rows();
   fill(one.file(ledger_file), rows);
   {

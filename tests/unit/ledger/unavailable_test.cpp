@@ -119,7 +119,7 @@ TEST_F(UnavailableTest, AnotherBatchInPlaceOfTheOneToBeTriedAgainIsADefect) {
 // Runs a ledger thread on the faulty store.
 class UnavailableThread : public UnavailableTest {
  protected:
-  LedgerThread& start(LedgerThreadOptions options = {.retry_ms = 1, .retry_most_ms = 2}) {
+  LedgerThread& start(const LedgerThreadOptions& options = {.retry_ms = 1, .retry_most_ms = 2}) {
     thread = std::make_unique<LedgerThread>(
         std::move(ledger),
         [this] {

@@ -34,7 +34,7 @@ Tokens some_tokens() {
   return tokens;
 }
 
-ModelRunner::Logits logits_of(const GgufFile& file, ModelOptions options,
+ModelRunner::Logits logits_of(const GgufFile& file, const ModelOptions& options,
                               const std::string& variant = "") {
   ModelRunner runner(file, options, {.variant = variant});
   runner.set_sequences({some_tokens()}, 3);

@@ -2,6 +2,8 @@
 // waits. The fake device checks that each row reads the state of exactly the tokens before it.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/unit/scheduler/fake_device.hpp"
 #include "tests/unit/scheduler/random_families.hpp"
 
@@ -20,8 +22,8 @@ class States : public testing::TestWithParam<std::uint32_t> {  // steps delivere
   }
   static SequenceId add(Loop& l, const Tokens& prompt, std::uint32_t max_tokens,
                         std::vector<Checkpoint> checkpoints) {
-    const SequenceId id =
-        l.scheduler.add({prompt, max_tokens, false, limits::priority_default, checkpoints});
+    const SequenceId id = l.scheduler.add(
+        {prompt, max_tokens, false, limits::priority_default, std::move(checkpoints)});
     l.wanted[id] = max_tokens;
     return id;
   }

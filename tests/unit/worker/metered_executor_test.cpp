@@ -36,7 +36,7 @@ Task task(LeaseId lease) {
   return out;
 }
 
-Ended ended(LeaseId lease, std::vector<FinishReason> reasons) {
+Ended ended(LeaseId lease, const std::vector<FinishReason>& reasons) {
   Ended out;
   out.lease = lease;
   for (const FinishReason reason : reasons) {
