@@ -3,6 +3,7 @@
 #include <libpq-fe.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -25,11 +26,15 @@ Result<std::string> postgres_place(const std::string& url) {
   std::string host, port, database, user;
   char* error = nullptr;
   PQconninfoOption* const options = PQconninfoParse(url.c_str(), &error);
-  const std::string why = error != nullptr ? error : "";
+  std::string why = error != nullptr ? error : "";
   if (error != nullptr) PQfreemem(error);
   if (options == nullptr) {
-    return fail(Code::usage, "the ledger's URL cannot be read: " + why.substr(0, why.find('\n')),
-                "write postgresql://USER@HOST/DATABASE, with libpq's parameters after a ?");
+    // Without what libpq quotes: that may be the password, or the whole URL.
+    why.resize(std::min(why.size(), why.find_first_of(":\"\n")));
+    while (why.ends_with(' ')) why.pop_back();
+    return fail(Code::usage, "the ledger's URL cannot be read: " + why,
+                "write postgresql://USER@HOST/DATABASE, with libpq's parameters after a ?, and in "
+                "a user or password %25 for %, %40 for @, %3A for :, %2F for /");
   }
   for (const PQconninfoOption* one = options; one->keyword != nullptr; ++one) {
     if (one->val == nullptr) continue;

@@ -54,6 +54,17 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// Without the names in quotes: a host, a database or a user may be called anything.
+std::string without_names(std::string_view text) {
+  std::string out;
+  bool in_name = false;
+  for (const char c : text) {
+    if (c == '"') in_name = !in_name;
+    if (!in_name || c == '"') out.push_back(c);
+  }
+  return out;
+}
+
 }  // namespace
 
 Error postgres_error(const std::string& place, std::string_view state, const std::string& message) {
@@ -77,8 +88,14 @@ Error connect_error(const std::string& place, const std::string& message) {
        "check the user in the URL, and the server's pg_hba.conf"},
       {"no pg_hba.conf entry", Code::unauthorized,
        "allow the broker's user and address in the server's pg_hba.conf"},
-      {"database \"", Code::not_found, "create the database first: createdb"},
-      {"role \"", Code::unauthorized, "create the user first: createuser"},
+      {"database \"\" does not exist", Code::not_found, "create the database first: createdb"},
+      {"role \"\" does not exist", Code::unauthorized, "create the user first: createuser"},
+      {"is not permitted to log in", Code::unauthorized,
+       "let the broker's user log in: ALTER ROLE ... LOGIN"},
+      {"permission denied for database", Code::unauthorized,
+       "let the broker's user connect: GRANT CONNECT ON DATABASE ..."},
+      {"too many connections for", Code::ledger_unavailable,
+       "raise the CONNECTION LIMIT of the user or the database, or end other clients"},
       {"too many clients", Code::ledger_unavailable,
        "raise max_connections, end other clients, or put a pooler in front"},
       {"remaining connection slots", Code::ledger_unavailable,
@@ -88,9 +105,9 @@ Error connect_error(const std::string& place, const std::string& message) {
       {"certificate", Code::unauthorized,
        "check sslmode and sslrootcert in the URL, and the server's certificate"},
   });
-  const std::string what = place + ": " + one_line(message);
+  const std::string what = place + ": " + one_line(message), words = without_names(message);
   for (const Words& one : known) {
-    if (what.find(one.say) != std::string::npos) return {one.code, what, one.hint};
+    if (words.find(one.say) != std::string::npos) return {one.code, what, one.hint};
   }
   return {Code::ledger_unavailable, what,
           "check that the server runs, and the host and port in the URL"};

@@ -161,7 +161,13 @@ TEST_F(PostgresTest, WhatCannotBeReachedSaysWhyAndWhatToDo) {
     Code code;
     const char* says;
   };
+  sql("DROP ROLE IF EXISTS busy, locked");
+  sql("CREATE ROLE busy LOGIN CONNECTION LIMIT 0");
+  sql("CREATE ROLE locked NOLOGIN");
   const std::vector<Case> cases{
+      {url + "&user=busy", Code::ledger_unavailable, "too many connections for role"},
+      {url + "&user=locked", Code::unauthorized, "not permitted to log in"},
+      {"postgresql:///passwords?host=/nowhere", Code::ledger_unavailable, "No such file"},
       {"postgresql:///x?host=/nowhere", Code::ledger_unavailable, "No such file"},
       {url + "&dbname=missing", Code::not_found, "does not exist"},
       {url + "&user=stranger", Code::unauthorized, "does not exist"},
@@ -173,6 +179,16 @@ TEST_F(PostgresTest, WhatCannotBeReachedSaysWhyAndWhatToDo) {
     EXPECT_NE(store.error().message.find(one.says), std::string::npos) << store.error().text();
     EXPECT_FALSE(store.error().hint.empty());
     EXPECT_EQ(store.error().text().find("secret"), std::string::npos);
+  }
+}
+
+TEST(PostgresUrl, OneThatCannotBeReadIsRefusedWithoutItsPassword) {
+  for (const char* one : {"postgresql://me:secret%zz@host/x", "postgresql://me:secret@[::1/x",
+                          "postgresql://me:secret@[::1]y/x", "postgresql://h/x?password=secret%"}) {
+    const auto place = postgres_place(one);
+    ASSERT_FALSE(place) << one;
+    EXPECT_EQ(code_name(place.error().code), code_name(Code::usage));
+    EXPECT_EQ(place.error().text().find("secret"), std::string::npos) << place.error().text();
   }
 }
 
