@@ -13,8 +13,8 @@ namespace {
 // The headers of most segments are shorter, so that one read suffices.
 constexpr std::size_t beginning_bytes = 64 * limits::KiB;
 
-// A file that cannot be read this often is not tried again, so that it does not keep the engine
-// from the others.
+// A file that cannot be read this often, without a success between, is not tried again until it is
+// written anew, so that it does not keep the engine from the others.
 constexpr int most_faults = 2;
 
 SegmentSource in_memory(std::string place, std::span<const char> file) {
@@ -100,7 +100,10 @@ Result<std::optional<Segment>> StoreView::read_header() {
     ++faults_[name];
     return fail(*std::move(store_error));
   }
-  if (file && segment_name(file->segment) == name) return std::move(file->segment);
+  if (file && segment_name(file->segment) == name) {
+    faults_.erase(name);
+    return std::move(file->segment);
+  }
   refuse(name, file ? Error{Code::io_error, "it holds another path or another model's pages", {}}
                     : file.error());
   return std::nullopt;
@@ -124,7 +127,10 @@ Result<std::optional<std::vector<char>>> StoreView::load(const Segment& segment,
   std::vector<char> items(count * segment.item_bytes());
   const Status status =
       read_segment_items(in_memory(store_->place(name), whole), segment, skip, items);
-  if (status) return items;
+  if (status) {
+    faults_.erase(name);
+    return items;
+  }
   refuse(name, status.error());
   return std::nullopt;
 }
@@ -143,7 +149,10 @@ Result<bool> StoreView::save(const Segment& segment, std::span<const char> items
   std::string content = segment_header(segment, items);
   content.append(items.data(), items.size());
   const Status written = store_->write(name, content);
-  if (written) known_.insert(name);
+  if (written) {
+    known_.insert(name);
+    faults_.erase(name);
+  }
   if (!written && written.error().code != Code::not_found) return fail(written.error());
   return written.has_value();
 }

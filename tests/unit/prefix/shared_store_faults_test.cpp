@@ -33,6 +33,40 @@ TEST_F(SharedTierTest, AStoreThatIsAwayCostsOneWarningAndComesBack) {
   EXPECT_EQ(load(*tier, path), shared_pages(path, 0));
 }
 
+// Over weeks a store may be away more than once while the same segment is read.
+TEST_F(SharedTierTest, ASegmentIsKeptHoweverOftenItsStoreWasAway) {
+  const Tokens path = shared_path(0, 8);
+  save(*open(), path);
+  TestStore store(folder_.string(), faults_);
+  StoreView view(store, shared_kind, options_.bytes);
+  ASSERT_TRUE(view.refresh());
+  const auto segment = view.read_header();
+  ASSERT_TRUE(segment && *segment);
+  for (int i = 0; i < 3; ++i) {
+    faults_->away = true;
+    EXPECT_FALSE(view.load(**segment, 0, 2));
+    faults_->away = false;
+    EXPECT_EQ(view.refresh(), std::vector<std::string>());  // nothing has gone
+    EXPECT_EQ(view.load(**segment, 0, 2), shared_pages(path, 0));
+  }
+}
+
+TEST_F(SharedTierTest, ASegmentThatCouldNotBeReadIsKnownOnceItIsWrittenAgain) {
+  const Tokens path = shared_path(0, 8);
+  save(*open(), path);
+  TestStore store(folder_.string(), faults_);
+  StoreView view(store, shared_kind, options_.bytes);
+  ASSERT_TRUE(view.refresh());
+  const auto segment = view.read_header();
+  ASSERT_TRUE(segment && *segment);
+  faults_->away = true;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(view.load(**segment, 0, 2));
+  faults_->away = false;
+  EXPECT_EQ(view.refresh()->size(), 1u);  // it is given up
+  EXPECT_EQ(view.save(**segment, shared_pages(path, 0)), true);
+  EXPECT_EQ(view.refresh(), std::vector<std::string>());
+}
+
 TEST_F(SharedTierTest, AFolderThatIsMissingIsSaidAndNotMade) {
   fs::remove_all(folder_);
   const auto tier = open();
