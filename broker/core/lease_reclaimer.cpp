@@ -25,7 +25,7 @@ std::string jobs_text(const Engine& engine) {
 }  // namespace
 
 void LeaseReclaimer::recover(std::function<void()> then) {
-  started_us_ = out_.now().mono_us;
+  waits_from_us_ = out_.now().mono_us;
   FindLapsed find;
   find.all = true;
   out_.ask_one(std::move(find), [this, then = std::move(then)](Result<Reply> reply) {
@@ -231,7 +231,7 @@ void LeaseReclaimer::sweep() {
     if (idle || now - engine.heard_us > 10 * lease_us) engines_.remove(id);
   }
   // After a restart engines get one lease time to come back, however long the broker was away.
-  if (now - started_us_ > lease_us) find_lapsed();
+  if (now - waits_from_us_ > lease_us && !finding_) find_lapsed();
 }
 
 std::vector<std::string> LeaseReclaimer::ids_of_absent() const {
@@ -245,7 +245,15 @@ std::vector<std::string> LeaseReclaimer::ids_of_absent() const {
 void LeaseReclaimer::find_lapsed() {
   FindLapsed find;
   find.now_us = out_.now().unix_us;
-  out_.ask_one(std::move(find), [this](Result<Reply> reply) {
+  finding_ = true;
+  out_.ask_one(std::move(find), [this, asked_us = out_.now().mono_us](Result<Reply> reply) {
+    finding_ = false;
+    // The ledger was away. No broker could renew a lease meanwhile, or say that it lives.
+    const auto now_us = out_.now().mono_us;
+    if (now_us - asked_us > 1000 * std::int64_t{config_.lease_ms}) {
+      waits_from_us_ = now_us;
+      return;
+    }
     const auto* found = reply_as<FindLapsedReply>(reply);
     if (found == nullptr) {
       return out_.note(NoteLevel::error,

@@ -61,7 +61,8 @@ class LeaseReclaimer {
   Dispatcher& dispatcher_;
   Doorbell& doorbell_;
   std::unordered_set<LeaseId> leaving_;
-  std::int64_t started_us_ = 0;
+  std::int64_t waits_from_us_ = 0;  // engines get a lease time from here to come back
+  bool finding_ = false;            // waits for the ledger's reply
 };
 
 }  // namespace millrace::broker

@@ -77,5 +77,26 @@ TEST(OtherBrokers, WhatCouldNotBeReadIsReadAfterTheNextHeartbeat) {
   EXPECT_EQ(world.leases("e").size(), 1u);
 }
 
+// No broker could renew a lease, nor say that it lives. The engines of the others live all the
+// same.
+TEST(OtherBrokers, AfterALedgerThatWasAwayTheirEnginesGetALeaseTime) {
+  World world(shared());
+  const std::int64_t lease_ms = CoreConfig().lease_ms;
+  world.join_engine("first", 0);
+  world.submit({job_body("a")});
+  world.advance_ms(lease_ms + 1000);
+  Claim claim = claim_of("far", ClaimFrom::jobs);
+  claim.until_us = world.unix_us + 1'000'000;
+  ASSERT_EQ(std::get<ClaimReply>(*world.ask(claim)).jobs.size(), 1u);
+  world.hold_commits = true;
+  world.advance_ms(3 * lease_ms);
+  world.hold_commits = false;
+  world.commit();
+  world.advance_ms(lease_ms - 1000);
+  EXPECT_EQ(world.counts().leased, 1u);
+  world.advance_ms(2000);
+  EXPECT_EQ(world.counts().queued, 1u);
+}
+
 }  // namespace
 }  // namespace millrace::broker::testing
