@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "schemas/base/number_text.hpp"
+
 namespace millrace::broker {
 namespace {
 
@@ -28,8 +30,8 @@ void OtherBrokers::beat(std::function<void()> then) {
     beating_ = false;
     if (const auto* beaten = reply_as<BeatReply>(reply)) {
       if (beaten->others != others_) {
-        out_.note(NoteLevel::info,
-                  std::to_string(beaten->others) + " other brokers serve this ledger now");
+        out_.note(NoteLevel::info, "this ledger is served by " +
+                                       count_text(beaten->others, "other broker") + " now");
       }
       others_ = beaten->others;
     } else {

@@ -98,5 +98,19 @@ TEST(OtherBrokers, AfterALedgerThatWasAwayTheirEnginesGetALeaseTime) {
   EXPECT_EQ(world.counts().queued, 1u);
 }
 
+TEST(OtherBrokers, TheLogCountsThem) {
+  World world(shared());
+  std::uint64_t others = 1;
+  world.instead = [&](const Operation& operation) -> std::optional<Result<Reply>> {
+    if (!std::holds_alternative<BeatBroker>(operation)) return std::nullopt;
+    return Reply(BeatReply{others});
+  };
+  world.advance_ms(2000);
+  EXPECT_EQ(world.notes_with("served by 1 other broker now"), 1);
+  others = 2;
+  world.advance_ms(2000);
+  EXPECT_EQ(world.notes_with("served by 2 other brokers now"), 1);
+}
+
 }  // namespace
 }  // namespace millrace::broker::testing
