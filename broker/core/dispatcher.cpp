@@ -302,9 +302,8 @@ void Dispatcher::count(const std::vector<TenantInfo>& tenants) {
     if (tenant.ready == 0 && !queues_.contains(tenant.tenant)) continue;
     Queues& queues = queues_[tenant.tenant];
     queues.ready = tenant.ready;
-    if (tenant.ready == 0) continue;
-    ++queues.work;
     queues.at_limit = false;  // leases may have ended at another broker
+    if (tenant.ready != 0) ++queues.work;
   }
   offer_all();
 }

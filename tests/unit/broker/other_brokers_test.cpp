@@ -98,6 +98,33 @@ TEST(OtherBrokers, AfterALedgerThatWasAwayTheirEnginesGetALeaseTime) {
   EXPECT_EQ(world.counts().queued, 1u);
 }
 
+void beat_for_s(World& world, const std::string& engine, std::uint64_t seconds) {
+  static std::uint64_t steps = 0;  // grow as long as the engine lives
+  for (std::uint64_t i = 0; i < seconds; ++i) {
+    world.advance_ms(1000);
+    world.beat(engine, {}, ++steps, 1);
+  }
+}
+
+// The tenant may hold one lease. Its last one ends at another broker, and only a suspect waits.
+TEST(OtherBrokers, ASuspectRunsOnceItsTenantHoldsFewerLeasesElsewhere) {
+  CoreConfig config = shared();
+  config.tenants[std::string(default_tenant)].leases = 1;
+  World world(config);
+  world.join_engine("first", 0);
+  world.submit({job_body("a")});
+  const LeaseId before = leased_elsewhere(world, "dead", ClaimFrom::jobs);
+  EXPECT_TRUE(world.ask(GiveBack{{before}, Blame::died, "dead"}));
+  world.submit({job_body("b")});
+  const LeaseId held = leased_elsewhere(world, "far", ClaimFrom::jobs);
+  world.join_engine("e");
+  beat_for_s(world, "e", 2);
+  EXPECT_TRUE(world.leases("e").empty());
+  EXPECT_TRUE(world.ask(Finish{held, JobState::completed, encode_generation({}), "far"}));
+  beat_for_s(world, "e", 5);
+  EXPECT_FALSE(world.leases("e").empty());
+}
+
 TEST(OtherBrokers, TheLogCountsThem) {
   World world(shared());
   std::uint64_t others = 1;
