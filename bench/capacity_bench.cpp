@@ -327,8 +327,11 @@ int main(int argc, char** argv) {
     }
     const char* const end = given.data() + given.size();
     const auto [after, error] = std::from_chars(given.data() + equals + 1, end, at->second);
-    if (error != std::errc() || after != end || at->second < 0) {
-      millrace::broker::capacity::die(given + ": give a number, 0 or more");
+    const bool may_be_none = at->first == "own" || at->first.ends_with("_us");
+    const double least = may_be_none ? 0 : 1;
+    if (error != std::errc() || after != end || at->second < least) {
+      millrace::broker::capacity::die(given + ": give a number, at least " +
+                                      (may_be_none ? "0" : "1"));
     }
   }
   millrace::broker::capacity::run(setup);

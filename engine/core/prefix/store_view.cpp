@@ -56,16 +56,19 @@ Result<std::vector<std::string>> StoreView::refresh(std::uint64_t coming,
 }
 
 // Several engines may do this at once: each removes the oldest files, and those that another one
-// has removed are no error.
+// has removed are no error. A store that lets none go is not asked again before the next listing:
+// each call to one that is away takes seconds.
 void StoreView::make_room(std::uint64_t coming, const std::set<std::string>& kept) {
+  bool refused = false;
   std::erase_if(listed_, [&](const StoredFile& file) {
-    if (bytes_ + coming <= most_bytes_ || kept.contains(file.name)) return false;
+    if (refused || bytes_ + coming <= most_bytes_ || kept.contains(file.name)) return false;
     const Status removed = store_->remove(file.name);
     if (!removed && removed.error().code != Code::not_found) {
       if (!std::exchange(told_unremovable_, true)) {
         log_warn("an old prefix segment cannot be removed; the store may outgrow --prefix-disk",
                  removed.error());
       }
+      refused = true;
       return false;
     }
     bytes_ -= file.bytes;
