@@ -6,12 +6,15 @@ import shlex
 import shutil
 import subprocess
 
+from own_python import CACHE
 from roots import inside, make_root
 from staged import ROOT
 
 FOLDER = ROOT / "ops" / "container"
 FILE = FOLDER / "Containerfile"
 BASE_IMAGE = "docker.io/library/debian:bookworm-slim"  # make_root() stands for it
+# Steps find what earlier runs have compiled of the same text by the same compiler.
+COMPILED = CACHE / "millrace" / "packages" / "ccache"
 
 
 def stages():
@@ -80,7 +83,7 @@ class Image:
     def step(self, instruction, text, images):
         if instruction == "RUN":
             inside(self.root, "sh", "-c", text, user=self.ids(), folder=self.folder,
-                   **self.variables)
+                   shared={"/mnt": COMPILED}, CCACHE_DIR="/mnt", **self.variables)
         elif instruction == "COPY":
             self.copy(shlex.split(text), images)
         elif instruction == "ENV":
@@ -100,6 +103,7 @@ class Image:
 
 def walk(folder):
     """Walks all stages; gives the images by name."""
+    COMPILED.mkdir(parents=True, exist_ok=True)
     images = {}
     for name, base, steps in stages():
         root = folder / name

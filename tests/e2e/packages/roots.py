@@ -16,9 +16,13 @@ ENTER = """set -e
 mount --rbind /dev "$1/dev"
 mount --rbind /sys "$1/sys"
 mount --rbind /proc "$1/proc"
-root=$1 user=$2 folder=$3 shared=$4
-shift 4
-[ -z "$shared" ] || mount --bind "$shared" "$root/run/millrace"
+root=$1 user=$2 folder=$3
+shift 3
+while [ "$1" != -- ]; do
+  mount --bind "$1" "$root$2"
+  shift 2
+done
+shift
 exec chroot --userspec="$user" "$root" /usr/bin/env -C "$folder" "$@"
 """
 
@@ -38,12 +42,14 @@ def make_root(folder, *packages):
     return folder
 
 
-def command(root, *words, user="0:0", folder="/", shared="", **variables):
+def command(root, *words, user="0:0", folder="/", shared=None, **variables):
     """The words that run a command inside of a root, and its environment. The process that they
-    start becomes the command. `shared` is a folder that is the root's /run/millrace."""
+    start becomes the command. `shared` has folders of this machine, by what they are inside."""
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8",
            "DEBIAN_FRONTEND": "noninteractive", **variables}
-    words = ["unshare", "--mount", "bash", "-c", ENTER, "bash", root, user, folder, shared, *words]
+    mounts = [word for place, ours in (shared or {}).items() for word in (ours, place)]
+    words = ["unshare", "--mount", "bash", "-c", ENTER, "bash", root, user, folder, *mounts, "--",
+             *words]
     return {"args": [str(word) for word in words], "env": env}
 
 

@@ -61,7 +61,7 @@ def test_the_steps_give_images_that_run_a_job(tmp_path):
 
 def run_a_job(broker, engine):
     """The sockets are in a folder that both images share, which is the broker's at first."""
-    shared = broker.root / "run/millrace"
+    shared = {"/run/millrace": broker.root / "run/millrace"}
     (engine.root / "run/millrace").mkdir()
     shutil.copy(model_path(), engine.root / "opt/M.gguf")
     assert broker.ids() == engine.ids()
