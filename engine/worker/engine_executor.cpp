@@ -171,11 +171,11 @@ void EngineExecutor::begin(const std::vector<engine::RequestId>& requests) {
 }
 
 std::optional<Error> EngineExecutor::failure() const {
+  const std::lock_guard lock(mutex_);
   const std::int64_t began = step_began_us_;
-  if (began != 0 && clock_.monotonic_us() - began > limit_us_) {
+  if (began != 0 && step_watch_.look(began, clock_.monotonic_us()) > limit_us_) {
     return hung_device(static_cast<std::uint32_t>(limit_us_ / 1'000'000));
   }
-  const std::lock_guard lock(mutex_);
   return failure_;
 }
 
