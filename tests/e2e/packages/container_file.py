@@ -101,11 +101,12 @@ class Image:
             assert instruction == "CMD", instruction
 
 
-def walk(folder):
-    """Walks all stages; gives the images by name."""
+def walk(folder, *names, **images):
+    """Walks these stages. Images of other stages that they need are given; gives all by name."""
     COMPILED.mkdir(parents=True, exist_ok=True)
-    images = {}
     for name, base, steps in stages():
+        if name not in names:
+            continue
         root = folder / name
         if base == BASE_IMAGE:
             make_root(root)

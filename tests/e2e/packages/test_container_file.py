@@ -1,11 +1,11 @@
-"""The container file: what it names exists, and its steps, walked in Debian roots, give programs
-that run a job."""
+"""The container file: what it names exists, and its steps, walked in Debian roots, give packages
+and images whose programs run a job."""
 import re
 import shutil
 import subprocess
 
 import pytest
-from container_file import BASE_IMAGE, FOLDER, context, stages, walk
+from container_file import BASE_IMAGE, FOLDER, Image, context, stages, walk
 from patience import PATIENCE_S
 from roots import command, inside, need_root
 from staged import ROOT, model_path
@@ -45,10 +45,36 @@ def test_images_run_as_a_user_and_start_what_exists():
                 assert step != "ENTRYPOINT" or "millrace-" in text
 
 
+def packages(folder):
+    """The packages in a folder, and what they depend on."""
+    return {path.name: subprocess.run(["dpkg-deb", "--field", path, "Depends"], check=True,
+                                      text=True, capture_output=True).stdout
+            for path in folder.iterdir()}
+
+
+@pytest.fixture
+def built(tmp_path):
+    """What stands for the image of the stage `build`: a folder with the packages of this build."""
+    subprocess.run([ROOT / "ops" / "package", "--deb", tmp_path / "built/packages"], check=True)
+    return Image(tmp_path / "built", None)
+
+
 @pytest.mark.long
-def test_the_steps_give_images_that_run_a_job(tmp_path):
+def test_the_steps_of_the_build_make_the_packages(tmp_path, built):
+    """It compiles everything, which takes long the first time."""
     need_root()
-    images = walk(tmp_path)
+    images = walk(tmp_path, "build")
+    made = packages(images["build"].root / "packages")
+    assert len(made) == 4 and made == packages(built.root / "packages")
+    for program in ("millrace", "millrace-broker", "millrace-engine"):
+        assert program in inside(images["build"].root, f"/build/bin/{program}", "--version").stdout
+
+
+@pytest.mark.long
+def test_the_steps_after_the_build_give_images_that_run_a_job(tmp_path, built):
+    """Of its own packages: the stage `build` makes the same, with the compiler of the root."""
+    need_root()
+    images = walk(tmp_path, *(name for name, _, _ in stages() if name != "build"), build=built)
     for target in TARGETS:
         image = images[target]
         told = inside(image.root, image.entry[0], "--version", user=image.ids(), **image.variables)
