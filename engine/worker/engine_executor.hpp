@@ -94,7 +94,7 @@ class EngineExecutor final : public Executor {
   bool stopping_ = false, stopped_ = false;
 
   std::atomic<std::int64_t> step_began_us_{0};  // 0: no step is running
-  mutable StepWatch step_watch_;  // under the lock
+  mutable StepWatch step_watch_;                // under the lock
   std::atomic<std::uint64_t> steps_{0}, tokens_{0};
   std::atomic<std::uint32_t> rows_{0};
   enum class Trap : std::uint8_t { abort, hang };

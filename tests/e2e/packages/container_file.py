@@ -83,7 +83,7 @@ class Image:
     def step(self, instruction, text, images):
         if instruction == "RUN":
             inside(self.root, "sh", "-c", text, user=self.ids(), folder=self.folder,
-                   shared={"/mnt": COMPILED}, CCACHE_DIR="/mnt", **self.variables)
+                   shared={"/var/local": COMPILED}, CCACHE_DIR="/var/local", **self.variables)
         elif instruction == "COPY":
             self.copy(shlex.split(text), images)
         elif instruction == "ENV":
