@@ -38,7 +38,7 @@ class Container:
     def __init__(self, pod, spec):
         self.pod, self.spec = pod, spec
         self.log = pod.folder / f"{spec['name']}.log"
-        self.environment = {"PATH": f"{pod.node.bin}:{os.environ['PATH']}"}
+        self.environment = pod.node.environment(pod)
         for one in spec.get("env", []):
             value = one.get("value")
             if value is None:
@@ -65,7 +65,7 @@ class Container:
 
     def run(self):
         self.start()
-        assert self.process.wait(PATIENCE_S) == 0, self.log.read_text()
+        return self.process.wait(PATIENCE_S)
 
     def passes(self, kind):
         probe = self.spec[kind]["httpGet"]
@@ -92,8 +92,8 @@ class Container:
 
 
 class Pod:
-    def __init__(self, node, name, spec):
-        self.node, self.name, self.spec = node, name, spec
+    def __init__(self, node, name, spec, uid=None):
+        self.node, self.name, self.spec, self.uid = node, name, spec, uid
         self.ports, self.told = {}, ""
         self.folder = node.folder / "pods" / name
         self.folder.mkdir(parents=True)
@@ -106,14 +106,11 @@ class Pod:
     def volume(self, volume):
         path = self.folder / "volumes" / volume["name"]
         if "secret" in volume:
-            shutil.copytree(self.node.secrets / volume["secret"]["secretName"], path)
-            for one in path.iterdir():
-                # The files of a secret are root's, and the pod's group may read them.
-                root = os.geteuid() == 0
-                one.chmod(volume["secret"]["defaultMode"] if root else 0o400)
-                if root:
-                    os.chown(one, 0, 990)
-            path.chmod(0o755)
+            secret = volume["secret"]
+            self.write(path, self.node.secret(secret["secretName"]), secret["defaultMode"])
+            return path
+        if "projected" in volume:
+            self.write(path, self.node.projected(self, volume["projected"], path), 0o440)
             return path
         if "persistentVolumeClaim" in volume:
             return self.node.claim(volume["persistentVolumeClaim"]["claimName"])
@@ -125,31 +122,52 @@ class Pod:
         self.node.give(path)
         return path
 
-    def initialize(self):
-        for spec in self.spec.get("initContainers", []):
-            Container(self, spec).run()
+    def write(self, path, files, mode):
+        """Files that are root's, which the pod's group may read."""
+        path.mkdir(parents=True)
+        for name, content in files.items():
+            one = path / name
+            one.write_bytes(content)
+            root = os.geteuid() == 0
+            one.chmod(mode if root else 0o400)
+            if root:
+                os.chown(one, 0, 990)
+        path.chmod(0o755)
 
     def start(self):
-        self.initialize()
+        for spec in self.spec.get("initContainers", []):
+            one = Container(self, spec)
+            assert one.run() == 0, one.log.read_text()
         for one in self.containers:
             one.start()
 
+    def run(self):
+        """Runs the pod of a job to its end. Returns the exit codes."""
+        self.start()
+        return [x.process.wait(PATIENCE_S) for x in self.containers]
+
+    def logs(self):
+        return "".join(x.log.read_text() for x in self.containers)
+
+    def passes(self, kind):
+        return all(x.passes(kind) for x in self.containers)
+
     def until_ready(self):
         for kind in ("startupProbe", "readinessProbe"):
-            wait_until(lambda kind=kind: all(x.passes(kind) for x in self.containers),
-                       f"the {kind} of {self.name}")
+            wait_until(lambda kind=kind: self.passes(kind), f"the {kind} of {self.name}")
 
     def stop(self):
         """Returns the exit codes. Nothing of the pod stays but what it told."""
         codes = [x.stop(self.spec["terminationGracePeriodSeconds"]) for x in self.containers]
-        self.told = "".join(x.log.read_text() for x in self.containers)
+        self.told = self.logs()
         shutil.rmtree(self.folder)
         del self.node.pods[self.name]
         return codes
 
 
 class Node:
-    def __init__(self, folder):
+    def __init__(self, folder, kubectl=None):
+        """Secrets are folders, unless there is a kubectl that puts them elsewhere."""
         self.folder = pathlib.Path(folder)
         self.secrets, self.bin = self.folder / "secrets", self.folder / "bin"
         for path in (self.secrets, self.bin, self.folder / "claims"):
@@ -158,15 +176,23 @@ class Node:
         for name, program in (("millrace", "millrace"), ("millrace-broker", "millrace-broker"),
                               ("millrace-engine", "stub_engine")):
             (self.bin / name).symlink_to(programs.program(program))
-        kubectl = self.bin / "kubectl"
-        kubectl.write_text(KUBECTL.format(secrets=self.secrets))
-        kubectl.chmod(0o755)
+        if kubectl:
+            shutil.copy(kubectl, self.bin / "kubectl")
+        else:
+            (self.bin / "kubectl").write_text(KUBECTL.format(secrets=self.secrets))
+        (self.bin / "kubectl").chmod(0o755)
         self.pods, self.service = {}, {}
 
     def give(self, path):
         path.chmod(0o755)
         if os.geteuid() == 0:
             os.chown(path, 990, 990)
+
+    def environment(self, _pod):
+        return {"PATH": f"{self.bin}:{os.environ['PATH']}"}
+
+    def secret(self, name):
+        return {x.name: x.read_bytes() for x in (self.secrets / name).iterdir()}
 
     def claim(self, name):
         path = self.folder / "claims" / name
@@ -192,9 +218,7 @@ class Node:
     def run_job(self, job):
         """Runs the pod of a job to its end."""
         pod = Pod(self, job["metadata"]["name"], job["spec"]["template"]["spec"])
-        pod.initialize()
-        for one in pod.containers:
-            one.run()
+        assert not any(pod.run()), pod.logs()
 
     def stop(self):
         for pod in list(self.pods.values()):
