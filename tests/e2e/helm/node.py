@@ -40,12 +40,18 @@ class Container:
         self.log = pod.folder / f"{spec['name']}.log"
         self.environment = pod.node.environment(pod)
         for one in spec.get("env", []):
-            value = one.get("value")
-            if value is None:
-                assert one["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name", one
-                value = pod.name
-            self.environment[one["name"]] = self.here(value)
+            self.environment[one["name"]] = self.here(self.value(one))
         self.process = None
+
+    def value(self, variable):
+        source = variable.get("valueFrom")
+        if source is None:
+            return variable["value"]
+        if "secretKeyRef" in source:
+            secret = self.pod.node.secret(source["secretKeyRef"]["name"])
+            return secret[source["secretKeyRef"]["key"]].decode()
+        assert source["fieldRef"]["fieldPath"] == "metadata.name", variable
+        return self.pod.name
 
     def here(self, word):
         """A word of the command with the places of this machine."""
@@ -203,12 +209,15 @@ class Node:
 
     def addresses(self, word, pod):
         """A broker's ports are those of its service, which stay; the others are the pod's."""
-        def port(number):
-            ports = self.service if "broker" in pod.name else pod.ports
-            return ports.setdefault(number, free_port())
         word = re.sub(r"[\w-]+-broker:(\d+)",
                       lambda m: f"127.0.0.1:{self.service.setdefault(m[1], free_port())}", word)
-        return re.sub(r"\b0\.0\.0\.0:(\d+)", lambda m: f"127.0.0.1:{port(m[1])}", word)
+        ports = self.service if pod and "broker" in pod.name else pod and pod.ports
+        return self.own_addresses(word, ports)
+
+    def own_addresses(self, word, ports):
+        """What a process listens at has a port of this machine for each of the pod's."""
+        return re.sub(r"\b0\.0\.0\.0:(\d+)",
+                      lambda m: f"127.0.0.1:{ports.setdefault(m[1], free_port())}", word)
 
     def start(self, name, template):
         pod = self.pods[name] = Pod(self, name, template["spec"])
