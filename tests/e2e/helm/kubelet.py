@@ -6,16 +6,14 @@ them within their grace. It restarts nothing: a container that ends by itself is
 import base64
 import datetime
 import pathlib
-import random
 import re
 import shutil
-import socket
 import threading
 import time
 
-from cutting_proxy import CuttingProxy
 from control_plane import MERGE, NODE, kubeconfig
 from node import Node, Pod
+from service_port import ServicePort
 
 BEAT_S = 5
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -23,26 +21,6 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 def now():
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-class ServicePort(CuttingProxy):
-    """A port of a service: each new connection goes to one of the pods that are ready for it."""
-
-    def __init__(self, kubelet, service, number):
-        self.kubelet, self.number = kubelet, number
-        self.api = kubelet.plane.api("proxy")
-        self.path = "/apis/discovery.k8s.io/v1/endpointslices?labelSelector=" \
-            f"kubernetes.io/service-name={service}"
-        super().__init__(None)
-
-    def connect(self):
-        slices = self.api.get(self.path)["items"]
-        ready = [x["targetRef"]["name"] for one in slices for x in one.get("endpoints") or ()
-                 if x["conditions"]["ready"]]
-        pods = [self.kubelet.pods[x] for x in ready if x in self.kubelet.pods]
-        if not pods:
-            raise ConnectionRefusedError(f"{self.path} has no pod that is ready")
-        return socket.create_connection(("127.0.0.1", random.choice(pods).ports[self.number]))
 
 
 class Life(threading.Thread):

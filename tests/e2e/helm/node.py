@@ -40,13 +40,13 @@ class Container:
         self.log = pod.folder / f"{spec['name']}.log"
         self.environment = pod.node.environment(pod)
         for one in spec.get("env", []):
-            self.environment[one["name"]] = self.here(self.value(one))
+            self.environment[one["name"]] = self.value(one)
         self.process = None
 
     def value(self, variable):
         source = variable.get("valueFrom")
         if source is None:
-            return variable["value"]
+            return self.here(variable["value"])
         if "secretKeyRef" in source:
             secret = self.pod.node.secret(source["secretKeyRef"]["name"])
             return secret[source["secretKeyRef"]["key"]].decode()
@@ -55,12 +55,12 @@ class Container:
 
     def here(self, word):
         """A word of the command with the places of this machine."""
-        word = re.sub(r"\$\((\w+)\)", lambda m: self.environment.get(m[1], m[0]), word)
         places = {x["mountPath"]: str(self.pod.volumes[x["name"]])
                   for x in self.spec["volumeMounts"]}
         paths = "|".join(re.escape(x) for x in sorted(places, key=len, reverse=True))
         word = re.sub(rf"(?<![\w/])({paths})(?=/|$)", lambda m: places[m[1]], word)
-        return self.pod.node.addresses(word, self.pod)
+        word = self.pod.node.addresses(word, self.pod)
+        return re.sub(r"\$\((\w+)\)", lambda m: self.environment.get(m[1], m[0]), word)
 
     def start(self):
         words = [*self.spec["command"], *[str(x) for x in self.spec.get("args", [])]]
@@ -105,8 +105,9 @@ class Pod:
         self.folder.mkdir(parents=True)
         node.give(self.folder)
         self.volumes = {x["name"]: self.volume(x) for x in spec["volumes"]}
-        if "ledger" not in self.volumes and "ledger" in str(spec["containers"]):
-            self.volumes["ledger"] = node.claim(f"ledger-{name}")
+        mounted = {x["name"] for one in spec["containers"] for x in one["volumeMounts"]}
+        # The rest are what a StatefulSet claims for each pod.
+        self.volumes |= {x: node.claim(f"{x}-{name}") for x in mounted - self.volumes.keys()}
         self.containers = [Container(self, x) for x in spec["containers"]]
 
     def volume(self, volume):

@@ -1,7 +1,8 @@
 """The chart's pods at work: keys are made, jobs done, pods replaced and added under load.
 
 They run as processes of this machine (node.py). What a control plane does, the test does in its
-place, and in its order: an engine ends before the next begins, and so does the broker.
+place: an engine ends before the next begins, and so does the broker. Among the long tests a real
+one does it (test_helm_control_plane.py).
 """
 import json
 import pathlib
