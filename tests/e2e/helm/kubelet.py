@@ -13,6 +13,7 @@ import time
 
 from control_plane import MERGE, NODE, kubeconfig
 from node import Node, Pod
+from programs import wait_until
 from service_port import ServicePort
 
 BEAT_S = 5
@@ -113,7 +114,7 @@ class Kubelet(Node):
         self.events = []    # (component, what, pod), in their order
         self.failures = []  # what must not be
         self.told = {}      # the logs of pods that have ended
-        self.lives, self.ended = {}, threading.Event()
+        self.lives, self.ended, self.one_at_a_time = {}, threading.Event(), threading.Lock()
         self.thread = threading.Thread(target=self.work, name="kubelet")
 
     def start_up(self):
@@ -160,8 +161,13 @@ class Kubelet(Node):
                 out["KUBECONFIG"] = str(pod.volumes[volume["name"]] / "kubeconfig")
         return out
 
+    def read(self, path, verb="GET", body=None):
+        """The API server may learn a moment after the node what a new pod gives leave to read."""
+        wait_until(lambda: self.api.ask(verb, path, body).status_code != 403, f"leave: {path}")
+        return self.api.call(verb, path, body)
+
     def secret(self, name):
-        told = self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/{name}")
+        told = self.read(f"/api/v1/namespaces/{self.namespace}/secrets/{name}")
         return {key: base64.b64decode(value) for key, value in told["data"].items()}
 
     def projected(self, pod, volume, path):
@@ -169,13 +175,13 @@ class Kubelet(Node):
         files, space = {}, f"/api/v1/namespaces/{self.namespace}"
         for source in volume["sources"]:
             if "serviceAccountToken" in source:
-                told = self.api.call(
-                    "POST", f"{space}/serviceaccounts/{pod.spec['serviceAccountName']}/token",
+                told = self.read(
+                    f"{space}/serviceaccounts/{pod.spec['serviceAccountName']}/token", "POST",
                     {"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1",
                                                  "name": pod.name, "uid": pod.uid}}})
                 files["token"] = told["status"]["token"].encode()
             elif "configMap" in source:
-                told = self.api.get(f"{space}/configmaps/{source['configMap']['name']}")
+                told = self.read(f"{space}/configmaps/{source['configMap']['name']}")
                 files |= {key: value.encode() for key, value in told["data"].items()}
             else:
                 files["namespace"] = self.namespace.encode()
@@ -187,13 +193,14 @@ class Kubelet(Node):
         return self.own_addresses(word, pod.ports) if pod else word
 
     def service_port(self, service, number):
-        if (service, number) not in self.service:
-            self.service[service, number] = ServicePort(self, service, number)
-        return f"127.0.0.1:{self.service[service, number].port}"
+        with self.one_at_a_time:
+            if (service, number) not in self.service:
+                self.service[service, number] = ServicePort(self, service, number)
+            return f"127.0.0.1:{self.service[service, number].port}"
 
     def claim(self, name):
-        told = self.api.get(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims/{name}")
-        volume = self.api.get(f"/api/v1/persistentvolumes/{told['spec']['volumeName']}")
+        told = self.read(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims/{name}")
+        volume = self.read(f"/api/v1/persistentvolumes/{told['spec']['volumeName']}")
         return pathlib.Path(volume["spec"]["hostPath"]["path"])
 
     def stop(self):

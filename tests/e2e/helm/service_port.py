@@ -20,7 +20,8 @@ class ServicePort(CuttingProxy):
         ready = [x["targetRef"]["name"] for one in slices for x in one.get("endpoints") or ()
                  if x["conditions"]["ready"]]
         # A pod that takes the name of one that has just ended may have no port yet.
-        pods = [x for x in (self.kubelet.pods.get(x) for x in ready) if x and self.number in x.ports]
-        if not pods:
+        pods = [self.kubelet.pods.get(x) for x in ready]
+        ports = [x.ports[self.number] for x in pods if x and self.number in x.ports]
+        if not ports:
             raise ConnectionRefusedError(f"{self.path} has no pod that is ready")
-        return socket.create_connection(("127.0.0.1", random.choice(pods).ports[self.number]))
+        return socket.create_connection(("127.0.0.1", random.choice(ports)))

@@ -107,10 +107,12 @@ class Cluster:
 
     def engines(self, want):
         """Waits until so many engines are ready. Returns their names."""
-        self.kubectl("rollout", "status", f"deployment/{ENGINES}", f"--timeout={PATIENCE_S}s")
-        names = self.pods("engine-stub")
-        assert len(names) == want, names
-        return names
+        self.roll_out(ENGINES)
+        wait_until(lambda: len(self.pods("engine-stub")) == want, f"{want} engines")
+        return self.pods("engine-stub")
+
+    def roll_out(self, deployment):
+        self.kubectl("rollout", "status", f"deployment/{deployment}", f"--timeout={PATIENCE_S}s")
 
     def pods(self, component, ending=False):
         """The names of the pods that are to stay, or of all."""
@@ -334,6 +336,7 @@ def test_brokers_on_postgresql_are_replaced_and_evicted_under_load(cluster, serv
     def replace(cluster, load):
         mark = len(cluster.node.events)
         annotate(cluster, values)
+        cluster.roll_out(BROKER)
         load.more()
         brokers = list(after_each(cluster.node.events, "broker"))
         brokers = brokers[len(list(after_each(cluster.node.events[:mark], "broker"))):]
@@ -343,7 +346,7 @@ def test_brokers_on_postgresql_are_replaced_and_evicted_under_load(cluster, serv
     def evict_broker(cluster, load):
         first, _ = cluster.pods("broker")
         assert cluster.evict(first).ok
-        cluster.kubectl("rollout", "status", f"deployment/{BROKER}", f"--timeout={PATIENCE_S}s")
+        cluster.roll_out(BROKER)
         assert first not in cluster.pods("broker")
         load.more()
 
