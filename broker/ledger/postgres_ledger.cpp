@@ -26,6 +26,8 @@ class Expecting {
   void operator()(const ClaimShared& op) {
     for (const TenantShare& share : op.shares) tenant(share.tenant);
   }
+  void operator()(const ListTenants&) { to_.every_tenant = true; }
+  void operator()(const Retain&) { to_.every_tenant = true; }
   template <class Op>
   void operator()(const Op& op) {
     if constexpr (requires { op.tenant; }) tenant(op.tenant);

@@ -9,8 +9,10 @@
 // statement, in order of their names). Every record but a lease's number belongs to one tenant, and
 // each statement after the lock sees what was committed before the lock was granted. So a
 // transaction sees each of its tenants as if it were alone; none fails to be serialized, and two
-// that name their tenants beforehand cannot deadlock. Transactions of different tenants do not wait
-// for each other. One that only reads is REPEATABLE READ, READ ONLY: one snapshot, no locks.
+// that name their tenants beforehand cannot deadlock. One with an operation on all tenants
+// (ListTenants, Retain) locks all that there are, because it would lock them after the named ones,
+// out of order. Transactions of different tenants do not wait for each other. One that only reads
+// is REPEATABLE READ, READ ONLY: one snapshot, no locks.
 //
 //   operation                  what it reads and changes                         why it is right
 //   SubmitJob                  jobs by id, counts, batch, queue                  tenant's lock

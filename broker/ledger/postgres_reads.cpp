@@ -29,7 +29,9 @@ constexpr std::size_t job_questions = 2, batch_questions = 4;
 // The leases' tenants are locked with the others. A lease keeps its tenant, so it is looked up
 // without a lock.
 void PostgresRecords::send_expected(const ExpectedRecords& expected) {
-  if (writes_) {
+  if (writes_ && expected.every_tenant) {
+    connection_.send("SELECT tenant FROM @.tenants ORDER BY tenant FOR UPDATE");
+  } else if (writes_) {
     TextColumn tenants;
     IntegerColumn leases;
     for (const std::string& tenant : expected.tenants) tenants.add(tenant);

@@ -31,6 +31,7 @@ namespace millrace::broker {
 struct ExpectedRecords {
   using Names = std::set<std::pair<std::string, std::string>>;  // tenants and names
   std::set<std::string> tenants;
+  bool every_tenant = false;
   std::vector<LeaseId> leases;
   Names jobs, batches, streams;
 };

@@ -204,6 +204,40 @@ TEST_F(PostgresTest, ABrokerGoesOnWhenItsConnectionIsLost) {
   for (const auto& reply : *again) EXPECT_FALSE(std::get<SubmitReply>(*reply).known);
 }
 
+// Brokers that take the same locks in the same order wait for each other and do not deadlock.
+TEST_F(PostgresTest, AnOperationOnAllTenantsTakesItsLocksInOrderWithTheOthers) {
+  const auto ledger = open();
+  SubmitJob of_first = job("one"), of_last = job("two");
+  of_first.tenant = "a";
+  of_last.tenant = "z";
+  ASSERT_TRUE(ledger->apply(std::vector<Operation>{of_first, of_last}, start_us));
+  const std::string holder = std::to_string(sql("SELECT pg_backend_pid()::bigint").integer(0, 0));
+  PostgresConnection other{url, schema.name()};
+  ASSERT_TRUE(other.connect());
+  sql("BEGIN");
+  sql("SELECT tenant FROM @.tenants WHERE tenant = 'a' FOR UPDATE");
+  std::atomic<bool> over = false;
+  std::thread waits([&] {
+    of_last.id = "three";
+    const auto replies = ledger->apply(std::vector<Operation>{of_last, ListTenants{}}, start_us);
+    EXPECT_TRUE(replies) << replies.error().text();
+    over = true;
+  });
+  const auto blocked = [&] {
+    const auto rows = other.ask("SELECT 1 FROM pg_stat_activity WHERE " + holder +
+                                " = ANY(pg_blocking_pids(pid))");
+    return rows.size() > 0;
+  };
+  while (!over && !blocked()) std::this_thread::yield();
+  EXPECT_FALSE(over) << "it took no lock of the first tenant";
+  // It waits for the first tenant, and does not hold the last one meanwhile.
+  const auto free =
+      other.ask("SELECT tenant FROM @.tenants WHERE tenant = 'z' FOR UPDATE SKIP LOCKED");
+  EXPECT_EQ(free.size(), 1);
+  sql("COMMIT");
+  waits.join();
+}
+
 // Each job is taken once, ends once, and the stream has no gap, whoever did it.
 TEST_F(PostgresTest, SeveralBrokersWorkOnOneLedger) {
   constexpr std::uint64_t brokers = 4, jobs = 60;
