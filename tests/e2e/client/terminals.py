@@ -2,9 +2,11 @@
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import termios
+import time
 
 from patience import PATIENCE_S
 
@@ -22,10 +24,12 @@ def start_on_terminal(command, columns=80, env=None, whole=False):
 
 
 def read_until(master, wanted):
-    """Reads what is shown until it has these bytes."""
-    shown = b""
-    while wanted not in shown:
-        shown += os.read(master, 4096)
+    """Reads what is shown up to the end of these bytes, and leaves unread what follows them."""
+    shown, until = b"", time.monotonic() + PATIENCE_S
+    while not shown.endswith(wanted):
+        left_s = max(0, until - time.monotonic())
+        assert select.select([master], [], [], left_s)[0], f"{wanted} is not in {shown}"
+        shown += os.read(master, 1)
     return shown
 
 
