@@ -29,8 +29,10 @@ Result<std::string> postgres_place(const std::string& url) {
   std::string why = error != nullptr ? error : "";
   if (error != nullptr) PQfreemem(error);
   if (options == nullptr) {
-    // Without what libpq quotes: that may be the password, or the whole URL.
-    why.resize(std::min(why.size(), why.find_first_of(":\"\n")));
+    // Without what libpq quotes, unless it is a parameter's name: it may be the password, or the
+    // whole URL.
+    const bool names_one = why.starts_with("invalid URI query parameter");
+    why.resize(std::min(why.size(), why.find_first_of(names_one ? "\n" : ":\"\n")));
     while (why.ends_with(' ')) why.pop_back();
     return fail(Code::usage, "the ledger's URL cannot be read: " + why,
                 "write postgresql://USER@HOST/DATABASE, with libpq's parameters after a ?, and in "

@@ -32,11 +32,10 @@ static inline bool mr_layer(const LayerStep* s, uint* patience, __global const u
 float groups_that_ended(Device& device, Kernel& layers, const Buffer& some, const Buffer& phases,
                         std::uint32_t patience) {
   must(device.fill_zero(some, 0, some.size_bytes()));
-  must(device.launch(
-      layers, {.groups = {2}},
-      {some, 0u,   1u,   some, some, some,   some, some, some,     some, some, some,
-       some, some, some, some, some, phases, 0u,   0u,   0u,       0u,   0u,   0u,
-       0u,   0u,   0u,   0u,   0u,   1u,     1u,   1u,   patience, 1.0f, 1.0f, 1.0f}));
+  must(device.launch(layers, {.groups = {2}},
+                     {some, 0u,   1u,   some, some,   some, some,     some, some, some, some, some,
+                      some, some, some, some, phases, 0u,   0u,       0u,   0u,   0u,   0u,   0u,
+                      0u,   0u,   0u,   1u,   1u,     1u,   patience, 1.0f, 1.0f, 1.0f}));
   return download<float>(device, some, 1)[0];
 }
 

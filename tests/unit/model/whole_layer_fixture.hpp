@@ -96,14 +96,15 @@ inline KeyMeans means_of(const GgufFile& file) {
           .values = Random(3).floats(shape.channels(), -1, 1)};
 }
 
-// `runs` is the number of launches that the two layers take.
+// `runs` is the number of launches that the two layers take, however wide a step is.
 inline void expect_same(const TinyModel& model, const std::string& variant,
                         const Schedule& schedule, std::uint64_t runs = 1,
                         const std::string& kv = "f16", bool centered = false) {
   const GgufFile file = model.file();
   std::optional<KeyMeans> means;
   if (centered) means = means_of(file);
-  const Made whole = run(file, true, variant, schedule, kv, means);
+  const KernelVariant one_launch{.layer_launch_products = ~std::uint64_t{0}};
+  const Made whole = run(file, true, variant, schedule, kv, means, {}, {}, {}, one_launch);
   const Made apart = run(file, false, variant, schedule, kv, means);
   EXPECT_EQ(difference(whole, apart), "") << variant << ", " << schedule.steps.size() << " steps";
   // The step has three launches around the layers; this number shows that they ran whole.
