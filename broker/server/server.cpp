@@ -75,7 +75,7 @@ struct BrokerServer::State {
   Status open();
   Status open_sockets(std::optional<std::vector<Grant>>& grants);
   Status test_strangers(const std::string& own);
-  Status check_keys(std::vector<Event>& events);
+  Status check_keys();
   void take_keys(std::vector<Event>& events);
   void run();
   Status loop();
@@ -169,16 +169,16 @@ Status BrokerServer::State::test_strangers(const std::string& own) {
 }
 
 // Ends the broker when nobody checks keys any more, and reads the list of keys when it has changed.
-Status BrokerServer::State::check_keys(std::vector<Event>& events) {
+Status BrokerServer::State::check_keys() {
   if (!authenticator) return {};
   if (auto failure = authenticator->failure()) return fail(*std::move(failure));
   authenticator->refresh(read_keys.exchange(false));
-  take_keys(events);
   return sockets->check_strangers(clock.monotonic_us());
 }
 
 // A list that was read again comes before the messages that were received since then: some may be
-// of peers that it has let in.
+// of peers that it has let in. A turn takes it once: of two lists the older would come last, and
+// stay in force.
 void BrokerServer::State::take_keys(std::vector<Event>& events) {
   auto grants = authenticator ? authenticator->take_change() : std::nullopt;
   if (!grants) return;
@@ -232,12 +232,12 @@ Status BrokerServer::State::turn(net::Poller& poller) {
   MILLRACE_TRY(take_completed(events));
   MILLRACE_TRY(feed_all(std::exchange(events, {})));
   MILLRACE_TRY(sockets->receive(events, core->accepts_push(), frames_a_turn));
-  take_keys(events);
   if (clock.monotonic_us() - ticked_us >= tick_us) {
     ticked_us = clock.monotonic_us();
-    MILLRACE_TRY(check_keys(events));
+    MILLRACE_TRY(check_keys());
     events.push_back(Tick{});
   }
+  take_keys(events);
   return feed_all(std::move(events));
 }
 
