@@ -92,6 +92,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.memory
 def test_ten_thousand_idle_connections(place):
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(10_000, most - 200)
