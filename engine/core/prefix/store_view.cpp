@@ -1,6 +1,7 @@
 #include "engine/core/prefix/store_view.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -16,6 +17,9 @@ constexpr std::size_t beginning_bytes = 64 * limits::KiB;
 // A file that cannot be read this often, without a success between, is not tried again until it is
 // written anew, so that it does not keep the engine from the others.
 constexpr int most_faults = 2;
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds long_refusal{1};
 
 SegmentSource in_memory(std::string place, std::span<const char> file) {
   return {std::move(place), file.size(),
@@ -56,19 +60,20 @@ Result<std::vector<std::string>> StoreView::refresh(std::uint64_t coming,
 }
 
 // Several engines may do this at once: each removes the oldest files, and those that another one
-// has removed are no error. A store that lets none go is not asked again before the next listing:
-// each call to one that is away takes seconds.
+// has removed are no error. One that may not be removed keeps no other file; but a store that takes
+// long to refuse is away, and is not asked again before the next listing.
 void StoreView::make_room(std::uint64_t coming, const std::set<std::string>& kept) {
-  bool refused = false;
+  bool away = false;
   std::erase_if(listed_, [&](const StoredFile& file) {
-    if (refused || bytes_ + coming <= most_bytes_ || kept.contains(file.name)) return false;
+    if (away || bytes_ + coming <= most_bytes_ || kept.contains(file.name)) return false;
+    const auto asked = Clock::now();
     const Status removed = store_->remove(file.name);
     if (!removed && removed.error().code != Code::not_found) {
       if (!std::exchange(told_unremovable_, true)) {
         log_warn("an old prefix segment cannot be removed; the store may outgrow --prefix-disk",
                  removed.error());
       }
-      refused = true;
+      away = Clock::now() - asked >= long_refusal;
       return false;
     }
     bytes_ -= file.bytes;

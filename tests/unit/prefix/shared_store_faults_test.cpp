@@ -1,4 +1,6 @@
 // A store that is away, full or hangs, behind the tier of an engine.
+#include <algorithm>
+
 #include "tests/unit/prefix/shared_tier_fixture.hpp"
 
 namespace millrace::engine {
@@ -33,14 +35,18 @@ TEST_F(SharedTierTest, AStoreThatIsAwayCostsOneWarningAndComesBack) {
   EXPECT_EQ(load(*tier, path), shared_pages(path, 0));
 }
 
+Result<std::optional<Segment>> only_segment(StoreView& view) {
+  MILLRACE_TRY(view.refresh());
+  return view.read_header();
+}
+
 // Over weeks a store may be away more than once while the same segment is read.
 TEST_F(SharedTierTest, ASegmentIsKeptHoweverOftenItsStoreWasAway) {
   const Tokens path = shared_path(0, 8);
   save(*open(), path);
   TestStore store(folder_.string(), faults_);
   StoreView view(store, shared_kind, options_.bytes);
-  ASSERT_TRUE(view.refresh());
-  const auto segment = view.read_header();
+  const auto segment = only_segment(view);
   ASSERT_TRUE(segment && *segment);
   for (int i = 0; i < 3; ++i) {
     faults_->away = true;
@@ -56,8 +62,7 @@ TEST_F(SharedTierTest, ASegmentThatCouldNotBeReadIsKnownOnceItIsWrittenAgain) {
   save(*open(), path);
   TestStore store(folder_.string(), faults_);
   StoreView view(store, shared_kind, options_.bytes);
-  ASSERT_TRUE(view.refresh());
-  const auto segment = view.read_header();
+  const auto segment = only_segment(view);
   ASSERT_TRUE(segment && *segment);
   faults_->away = true;
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(view.load(**segment, 0, 2));
@@ -65,6 +70,25 @@ TEST_F(SharedTierTest, ASegmentThatCouldNotBeReadIsKnownOnceItIsWrittenAgain) {
   EXPECT_EQ(view.refresh()->size(), 1u);  // it is given up
   EXPECT_EQ(view.save(**segment, shared_pages(path, 0)), true);
   EXPECT_EQ(view.refresh(), std::vector<std::string>());
+}
+
+// The oldest of two files cannot be removed: the other makes room, unless the store is away.
+TEST_F(SharedTierTest, AFileThatCannotBeRemovedKeepsNoOther) {
+  save(*open(), shared_path(0, 8));
+  save(*open(), shared_path(100, 8));
+  TestStore store(folder_.string(), faults_);
+  const auto files = store.list();
+  ASSERT_TRUE(files && files->size() == 2u);
+  faults_->unremovable = std::ranges::min(*files, goes_before).name;
+  faults_->refusal_takes = std::chrono::milliseconds(1'100);
+  StoreView view(store, shared_kind, 1);
+  ASSERT_TRUE(view.refresh());
+  EXPECT_EQ(faults_->removes, 1);
+  EXPECT_EQ(view.files(), 2u);
+  faults_->refusal_takes = std::chrono::milliseconds(0);
+  ASSERT_TRUE(view.refresh());
+  EXPECT_EQ(faults_->removes, 3);
+  EXPECT_EQ(view.files(), 1u);
 }
 
 TEST_F(SharedTierTest, AFolderThatIsMissingIsSaidAndNotMade) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/core/prefix/folder_store.hpp"
@@ -55,7 +57,9 @@ class TestStore final : public SegmentStore {
  public:
   struct Faults {
     std::atomic<bool> away{false}, no_writes{false};
-    std::atomic<int> writes{0};
+    std::atomic<int> writes{0}, removes{0};
+    std::string unremovable{};                   // the name of a file
+    std::chrono::milliseconds refusal_takes{0};  // of a removal
     std::shared_future<void> read_waits_for;
     std::atomic<bool> hangs{false};
   };
@@ -78,6 +82,11 @@ class TestStore final : public SegmentStore {
     return folder_.write(name, content);
   }
   Status remove(const std::string& name) override {
+    ++faults_->removes;
+    if (name == faults_->unremovable) {
+      std::this_thread::sleep_for(faults_->refusal_takes);
+      return fail(Code::io_error, "it is somebody else's");
+    }
     MILLRACE_TRY(there());
     return folder_.remove(name);
   }
