@@ -21,7 +21,8 @@ class CommitCutter(CuttingProxy):
         self.next = where
 
     def cuts_at(self, source, data):
-        at = data.find(COMMIT) if self.next else -1
+        # The server's answer to a COMMIT has the same bytes: it names the command.
+        at = data.find(COMMIT) if self.next and source in self.near else -1
         if at < 0:
             return False
         if self.next == "answer":

@@ -19,6 +19,7 @@ class CuttingProxy:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.other_end = {}                  # of each connected socket
+        self.near = set()                    # those of who came to the listener
         self.waiting = collections.deque()   # (due, socket, bytes)
         self.delay_s = self.silent_until = 0.0
         self.must_cut = self.must_end = False
@@ -77,6 +78,7 @@ class CuttingProxy:
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(60)  # of a process that is stopped and reads nothing
             self.other_end[one] = other
+        self.near.add(near)
 
     def connect(self):
         if isinstance(self.target, int):
@@ -115,6 +117,7 @@ class CuttingProxy:
             if other is None:
                 continue
             self.other_end.pop(other, None)
+            self.near -= {one, other}
             self.cuts += 1
             for end in (one, other):
                 with contextlib.suppress(OSError):
