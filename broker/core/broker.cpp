@@ -57,6 +57,7 @@ Actions Broker::handle(Event event, Now now) {
                  [this](Completed& e) { out_.complete(std::move(e)); },
                  [this](Tick&) { tick(); },
                  [this](Drain& e) { drain(e); },
+                 [this](CutShort&) { cut_short(); },
                  [this](GrantsChanged& e) { replace_grants(e.grants); },
                  [this](Retune& e) { static_cast<CoreTuning&>(config_) = std::move(e.tuning); },
                  [this](EngineDied& e) { reclaimer_.died_by_name(e.engine); },
@@ -333,20 +334,31 @@ void Broker::drain(const Drain& how) {
 }
 
 void Broker::check_drained() {
-  if (stopped_ || !submissions_.idle() || !engines_.idle()) return;
-  const bool over = drain_at_once_ ||
-                    out_.now().mono_us - drain_us_ >= 1000 * std::int64_t{config_.drain_wait_ms};
+  if (stopped_) return;
+  overdue_ = drain_at_once_ ||
+             out_.now().mono_us - drain_us_ >= 1000 * std::int64_t{config_.drain_wait_ms};
+  if (!submissions_.idle() || !engines_.idle()) return;
   for (const auto& [id, engine] : table_.all()) {
     const bool busy = engine.claiming || (engine.joined && !engine.leases.empty());
-    if (busy && !over) return;
+    if (busy && !overdue_) return;
   }
-  if (ready() && out_.waiting() > 0 && !over) return;
-  if (others_.beating() && !over) return;  // else it could count after the broker has left
-  for (const auto& [peer, session] : sessions_.all()) {
-    out_.send(peer, 0, Goodbye{"the broker is stopping; its queue is on disk"});
-  }
-  out_.end_audits("no answer before the broker stopped");
+  if (ready() && out_.waiting() > 0 && !overdue_) return;
+  if (others_.beating() && !overdue_) return;  // else it could count after the broker has left
+  say_goodbye("the broker is stopping; its queue is on disk");
   others_.leave();
+}
+
+// What waits for a commit gets no answer any more, so nobody takes it for stored.
+void Broker::cut_short() {
+  if (stopped_) return;
+  submissions_.tell_unanswered();
+  engines_.tell_uncommitted();
+  say_goodbye("the broker had to stop; what it has not acknowledged may not be stored");
+}
+
+void Broker::say_goodbye(const std::string& reason) {
+  for (const auto& [peer, session] : sessions_.all()) out_.send(peer, 0, Goodbye{reason});
+  out_.end_audits("no answer before the broker stopped");
   stopped_ = true;
 }
 

@@ -55,6 +55,9 @@ class Broker {
   bool draining() const { return draining_; }
   // The drain is complete: everything acknowledged is on disk, every session got a goodbye.
   bool stopped() const { return stopped_; }
+  // A drain has waited as long as it may: it waits for commits alone, and not for a ledger that is
+  // unavailable.
+  bool overdue() const { return overdue_; }
   // Set when continuing could lose a result: the process must end with this error.
   const std::optional<Error>& fatal() const { return engines_.fatal(); }
   const CoreCounters& counters() const { return out_.counters(); }
@@ -86,6 +89,8 @@ class Broker {
   void pause_changed(const std::string& tenant, bool paused, const PauseReply& reply);
   void drain(const Drain& how);
   void check_drained();
+  void cut_short();
+  void say_goodbye(const std::string& reason);
   void refuse_unexpected(const Peer& peer, std::uint64_t id, const Message& message);
 
   static constexpr std::size_t early_messages = 1'000;
@@ -115,7 +120,7 @@ class Broker {
   int recovering_ = 1;  // steps left until the ledger's state is known
   std::deque<Received> early_;
   std::uint64_t early_bytes_ = 0;
-  bool draining_ = false, drain_at_once_ = false, stopped_ = false;
+  bool draining_ = false, drain_at_once_ = false, overdue_ = false, stopped_ = false;
   std::set<std::string> expiring_, starting_;  // tenants
   std::int64_t swept_us_ = 0, drain_us_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "broker/core/results.hpp"
 #include "schemas/base/kv_policy.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -266,6 +267,12 @@ void Engines::finished(const std::string& name, std::uint64_t id,
   if (engine == nullptr || !engine->peer) return;
   out_.send(*engine->peer, id, std::move(answer));
   dispatcher_.offer(*engine);
+}
+
+void Engines::tell_uncommitted() const {
+  if (finishing_.empty()) return;
+  out_.note(NoteLevel::warning, "no commit came for " + count_text(finishing_.size(), "result") +
+                                    ": the engines keep them and send them again");
 }
 
 void Engines::remember(const EndOf& end) {

@@ -49,6 +49,7 @@ class Engines {
   void cancel(const std::vector<LapsedLease>& leases);
   void drain();  // tells all engines to finish or release their jobs, and to leave
   bool idle() const { return finishing_.empty(); }
+  void tell_uncommitted() const;  // logs what keeps it from being idle
   // Set when the ledger could neither store a result nor refuse it as stale (for example on a full
   // disk): the broker must stop.
   const std::optional<Error>& fatal() const { return fatal_; }

@@ -67,6 +67,7 @@ struct Drain {           // begins an orderly stop
   bool engines = false;  // tells the engines to leave as well
   bool at_once = false;  // waits for commits, but not for leased jobs
 };
+struct CutShort {};     // the owner must end the broker now, whatever has no answer yet
 struct GrantsChanged {  // replaces CoreConfig::grants; sessions of keys that changed end
   std::vector<Grant> grants;
 };
@@ -77,7 +78,7 @@ struct EngineDied {    // the supervisor saw an engine process end
   std::string engine;  // its instance id or name; empty: all engines
 };
 using Event = std::variant<Start, Received, Malformed, PeerGone, Stalled, Completed, Tick, Drain,
-                           GrantsChanged, Retune, EngineDied>;
+                           CutShort, GrantsChanged, Retune, EngineDied>;
 
 // ---- actions
 struct LedgerRequest {

@@ -9,6 +9,7 @@
 #include "broker/core/results.hpp"
 #include "broker/core/waiting.hpp"
 #include "schemas/base/kv_policy.hpp"
+#include "schemas/base/number_text.hpp"
 
 namespace millrace::broker {
 namespace {
@@ -53,6 +54,7 @@ JobColumns columns_of(const Body& job, bool match_kv) {
 
 struct Submissions::Pending {
   Asker asker;
+  std::uint64_t number = 0;  // of the message, in the order in which they came
   std::uint64_t bytes = 0;
   std::vector<Item> items;
   std::vector<SubmitAnswer> answers;
@@ -181,6 +183,8 @@ void Submissions::begin(const Asker& asker, Submit submit) {
     pending->items[i] = std::move(*item);
   }
   jobs_.add(pending->account(), pending->items.size(), pending->bytes);
+  pending->number = ++last_message_;
+  unanswered_.emplace(pending->number, pending);
   ask_known(pending);
 }
 
@@ -298,6 +302,7 @@ void Submissions::tell_room(const std::string& tenant, const Error* full, bool s
 
 void Submissions::answer(Pending& pending) {
   jobs_.remove(pending.account(), pending.items.size(), pending.bytes);
+  const auto held = unanswered_.extract(pending.number);  // until the end of this function
   waiting_ -= pending.kept;
   for (const auto& answer : pending.answers) {
     if (!answer.error) continue;
@@ -312,6 +317,40 @@ void Submissions::answer(Pending& pending) {
     auto& answer = pending.answers[i];
     if (!answer.error) continue;
     reject(pending.asker.tenant, answer.job, pending.items[i].custom_id, std::move(*answer.error));
+  }
+}
+
+// Of those who submitted the same way, one line: a stop must not write thousands of lines.
+void Submissions::tell_unanswered() const {
+  struct Told {
+    std::size_t messages = 0, jobs = 0;
+    std::string first;
+    bool pushed = false;
+  };
+  std::map<std::string, Told> by_producer;
+  for (const auto& [number, pending] : unanswered_) {
+    const Asker& asker = pending->asker;
+    const Session* session = sessions_.find(asker.peer);
+    const std::string client = session != nullptr ? "client " + session->name : "client that left";
+    Told& told =
+        by_producer[(pending->pushed() ? "push socket" : client) + " of tenant " + asker.tenant];
+    if (told.messages++ == 0) told.first = pending->answers.front().job;
+    told.jobs += pending->items.size();
+    told.pushed = pending->pushed();
+  }
+  std::size_t lines = 0;
+  for (const auto& [producer, told] : by_producer) {
+    if (lines++ == most_told) break;
+    out_.note(told.pushed ? NoteLevel::error : NoteLevel::warning,
+              "not acknowledged: " + count_text(told.jobs, "job") + " in " +
+                  count_text(told.messages, "submit") + " of the " + producer +
+                  ", the first of them " + told.first +
+                  (told.pushed ? "; they may be lost, because pushed jobs get no answer"
+                               : "; nobody was told that they are stored: send them again"));
+  }
+  if (by_producer.size() > most_told) {
+    out_.note(NoteLevel::warning, "not acknowledged: jobs of " +
+                                      count_text(by_producer.size() - most_told, "more producer"));
   }
 }
 

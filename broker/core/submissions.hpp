@@ -52,6 +52,7 @@ class Submissions {
   void tick();   // tries the kept jobs again
   void drain();  // writes the kept jobs to `rejected`
   bool idle() const { return jobs_.none(); }
+  void tell_unanswered() const;  // logs what keeps it from being idle
 
  private:
   struct Pending;  // one message
@@ -64,6 +65,7 @@ class Submissions {
   void answer(Pending& pending);
   void keep_or_answer(const std::shared_ptr<Pending>& pending);
 
+  static constexpr std::size_t most_told = 20;
   static constexpr std::int64_t try_again_us = 1'000'000;
   static constexpr std::int64_t tell_again_us = 3'600'000'000;
 
@@ -75,6 +77,8 @@ class Submissions {
   Doorbell& doorbell_;
   std::function<void(const std::string& tenant, std::uint64_t jobs)> on_ready_;
   PendingJobs jobs_;  // of messages that are not yet answered, and rejections
+  std::uint64_t last_message_ = 0;
+  std::map<std::uint64_t, std::shared_ptr<const Pending>> unanswered_;
   std::vector<std::shared_ptr<Pending>> kept_;  // to be tried again
   std::size_t waiting_ = 0;                     // messages that were kept and are not yet answered
   std::int64_t kept_us_ = 0;                    // when the first of kept_ was kept

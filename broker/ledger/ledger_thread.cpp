@@ -53,13 +53,14 @@ struct LedgerThread::State {
   LedgerThreadOptions options;
 
   mutable std::mutex mutex;  // guards what follows
-  std::condition_variable arrived, stopped, turn;
+  std::condition_variable arrived, hurried, turn;
   LedgerInbox inbox;
   std::vector<Completion> outbox;
   std::uint64_t outbox_bytes = 0;  // of entries read
   std::optional<Error> failure;
   LedgerStatistics statistics;
   bool stopping = false;
+  bool giving_up = false;       // once the ledger was tried a few more times
   bool gathering = false;       // a thread chooses its next batch
   bool reading = false;         // a thread serves the first of `replays`
   std::deque<Replay> replays;   // the thread that reads uses the first without the mutex
@@ -151,15 +152,15 @@ Result<std::vector<Result<Reply>>> LedgerThread::State::apply(
     }
     std::unique_lock lock(mutex);
     ++statistics.retries;
-    if (stopping && ++tries_at_stop > options.retries_at_stop) {
+    if (giving_up && ++tries_at_stop > options.retries_at_stop) {
       return fail(Error{Code::ledger_unavailable,
                         "the ledger did not answer until the end: " + replies.error().message,
-                        "what was not acknowledged is not stored: send it again",
+                        "what was not acknowledged may not be stored: send it again",
                         limits::retry_start_ms});
     }
-    const bool was_stopping = stopping;
-    stopped.wait_for(lock, std::chrono::milliseconds(pause_ms),
-                     [&] { return stopping != was_stopping; });
+    const bool was_giving_up = giving_up;
+    hurried.wait_for(lock, std::chrono::milliseconds(pause_ms),
+                     [&] { return giving_up != was_giving_up; });
     pause_ms = std::min(2 * pause_ms, options.retry_most_ms);
   }
 }
@@ -355,10 +356,18 @@ void LedgerThread::stop() {
     state_->stopping = true;
   }
   state_->arrived.notify_one();
-  state_->stopped.notify_all();
+  give_up_soon();
   for (std::thread& thread : state_->threads) {
     if (thread.joinable()) thread.join();
   }
+}
+
+void LedgerThread::give_up_soon() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (std::exchange(state_->giving_up, true)) return;
+  }
+  state_->hurried.notify_all();
 }
 
 std::optional<Error> LedgerThread::failure() const {

@@ -42,7 +42,7 @@ struct LedgerThreadOptions {
   std::uint64_t read_slice_bytes = 256 * limits::KiB;
   // Pauses between two tries while the ledger is unavailable: the first one, and the longest.
   std::uint32_t retry_ms = 10, retry_most_ms = 1000;
-  std::uint32_t retries_at_stop = 5;          // once stopped, it gives up after so many tries
+  std::uint32_t retries_at_stop = 5;          // after so many tries it gives up, once it may
   std::uint32_t idle_ms = 200;                // after so long without work: housekeeping
   std::function<std::int64_t()> now_us = {};  // Unix time; empty: the system's clock
 };
@@ -85,6 +85,9 @@ class LedgerThread {
   // Carries out all posted operations, then ends the threads; idempotent. An unavailable ledger
   // becomes a failure after a few tries.
   void stop();
+  // From now on an unavailable ledger becomes a failure after a few tries: nobody wants to wait any
+  // longer until it answers. One that answers is still waited for, however slow it is; idempotent.
+  void give_up_soon();
   std::optional<Error> failure() const;
   LedgerStatistics statistics() const;
 

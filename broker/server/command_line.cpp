@@ -24,8 +24,9 @@ constexpr const char* footer =
     "\n"
     "SIGTERM or SIGINT drains the broker: it takes no new jobs, and running jobs get "
     "--drain-wait-ms. A second signal stops it as soon as all accepted jobs are on disk. Jobs that "
-    "still run then stay leased for the next start. SIGHUP reads the configuration file and the "
-    "keys again.\n"
+    "still run then stay leased for the next start. A ledger that does not answer is not waited "
+    "for any longer: the log tells what was not acknowledged. SIGHUP reads the configuration file "
+    "and the keys again.\n"
     "Exit codes: 0 drained, 1 an error, 2 usage, 3 refused to start.";
 
 // The name of the configuration file; what is wrong with the rest is told later.

@@ -24,6 +24,7 @@ class LedgerClient {
   // Returns the requests whose operations are all answered. Errors: the ledger's failure.
   Result<std::vector<Completed>> take();
   void stop() { thread_.stop(); }
+  void give_up_soon() { thread_.give_up_soon(); }
   LedgerStatistics statistics() const { return thread_.statistics(); }
 
  private:

@@ -201,6 +201,7 @@ Status BrokerServer::State::feed(Event event, std::vector<Event>& more) {
   for (const auto& name : actions.hung) {
     if (options.engine_hung) options.engine_hung(name);
   }
+  if (core->overdue()) ledger_client->give_up_soon();
   if (core->fatal()) return fail(*core->fatal());
   return {};
 }
@@ -301,9 +302,13 @@ void BrokerServer::State::publish() {
 
 void BrokerServer::State::run() {
   auto status = loop();
+  if (!status) {
+    log_error("the broker must stop", status.error());
+    std::vector<Event> unreachable;
+    (void)feed(CutShort{}, unreachable);
+  }
   ledger_client->stop();  // carries out all posted operations
-  if (!status) log_error("the broker must stop", status.error());
-  sockets.reset();  // closes them; sent messages still go out within their linger time
+  sockets.reset();        // closes them; sent messages still go out within their linger time
   authenticator.reset();
   {
     const std::lock_guard lock(mutex);

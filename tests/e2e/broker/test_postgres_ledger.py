@@ -1,5 +1,8 @@
 """A broker whose ledger is in PostgreSQL: the broker and the server are killed, a standby takes
 over, and nothing that was acknowledged is lost, and nothing ends twice."""
+import signal
+import time
+
 import pytest
 from patience import PATIENCE_S
 from postgres import Pooler, PostgresServer, synchronous_standby
@@ -64,6 +67,51 @@ def test_producers_wait_for_a_server_that_is_away(server, broker, context):
     assert answer["id"] == asked and not answer["body"]["answers"][0].get("error")
     work_until(as_engine(context, broker, 1), set(), 2)
     every_job_ended_once(client, ["before", "meanwhile"])
+
+
+def test_a_broker_ends_without_its_server_and_names_what_it_did_not_acknowledge(
+        server, broker_at, context, tmp_path):
+    broker = broker_at(server.url, "--drain-wait-ms", "500")
+    client, engine = as_client(context, broker), as_engine(context, broker, 1)
+    submit(client, ["before"])
+    engine.say("ready", credit=1)
+    lease = engine.wait("leases")["leases"][0]["lease"]
+    server.kill()
+    engine.say("ends", ends=[end(lease)])
+    client.say("submit", jobs=[job("x"), job("y")])
+    client.say("submit", jobs=[job("z")])
+    assert client.receive(0.5) is None
+    assert broker.terminate() == 1  # it is not drained
+    assert "had to stop" in client.wait("goodbye")["reason"]
+    log = (tmp_path / "broker.log").read_text()
+    assert "the ledger did not answer until the end" in log
+    assert "not acknowledged: 3 jobs in 2 submits of the client c of tenant default" in log
+    assert "no commit came for 1 result" in log
+    # Nothing is lost: each peer sends again what had no answer.
+    server.start()
+    broker.start()
+    client = as_client(context, broker)
+    submit(client, ["x", "y", "z"])
+    engine = as_engine(context, broker, 1)
+    assert engine.ask("ends", ends=[end(lease)])[1]["committed"] == [lease]
+    work_until(engine, set(), 3)
+    every_job_ended_once(client, ["before", "x", "y", "z"])
+    assert broker.terminate() == 0
+
+
+def test_a_second_signal_does_not_wait_for_a_server_that_is_away(
+        server, broker_at, context, tmp_path):
+    broker = broker_at(server.url, "--drain-wait-ms", "3600000")
+    client = as_client(context, broker)
+    server.kill()
+    client.say("submit", jobs=[job("x")])
+    assert client.receive(0.5) is None
+    broker.process.send_signal(signal.SIGTERM)
+    until = time.monotonic() + PATIENCE_S
+    while "draining: " not in (tmp_path / "broker.log").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert broker.terminate() == 1
 
 
 def test_a_pooler_may_give_each_transaction_another_connection(server, broker_at, context):

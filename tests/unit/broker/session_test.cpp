@@ -215,6 +215,56 @@ TEST(Drain, WaitsForTheCommitOfAcceptedJobs) {
   EXPECT_TRUE(world.broker().stopped());
 }
 
+TEST(Drain, WaitsForCommitsAsLongAsTheLedgerDoes) {
+  World world;
+  world.join_client("c");
+  world.hold_commits = true;
+  world.say(World::client("c"), Submit{{job_body("a", "*")}}, 3);
+  world.feed(Drain{});
+  world.advance_ms(4'000);
+  EXPECT_FALSE(world.broker().overdue());
+  world.advance_ms(60'000);
+  EXPECT_TRUE(world.broker().overdue());
+  EXPECT_FALSE(world.broker().stopped()) << "its commit may only be slow";
+  world.commit();
+  EXPECT_EQ(world.take<Submitted>(World::client("c")).size(), 1u);
+  EXPECT_TRUE(world.broker().stopped());
+}
+
+TEST(CutShort, SaysGoodbyeAndTellsWhatWasNotAcknowledged) {
+  World world;
+  world.join_client("c");
+  world.join_engine("e", 1);
+  world.say(World::client("c"), Submit{{job_body("done", "*")}}, 2);
+  const auto lease = world.leases("e").at(0).lease;
+  world.hold_commits = true;
+  world.say(World::client("c"), Submit{{job_body("a", "*"), job_body("b", "*")}}, 3);
+  world.say(World::client("c"), Submit{{job_body("d", "*")}}, 4);
+  world.say({Endpoint::push, {}}, Submit{{job_body("p", "*")}});
+  world.say(World::engine("e"), Ends{{completed(lease)}});
+  world.feed(CutShort{});
+  EXPECT_TRUE(world.broker().stopped());
+  EXPECT_EQ(world.take<Goodbye>(World::client("c")).size(), 1u);
+  EXPECT_EQ(world.take<Goodbye>(World::engine("e")).size(), 1u);
+  EXPECT_EQ(world.take<Submitted>(World::client("c")).size(), 1u) << "of the first submit alone";
+  EXPECT_EQ(world.notes_with("not acknowledged: 3 jobs in 2 submits of the client c of tenant "
+                             "default, the first of them a; nobody was told"),
+            1);
+  EXPECT_EQ(world.notes_with("not acknowledged: 1 job in 1 submit of the push socket of tenant "
+                             "default, the first of them p; they may be lost"),
+            1);
+  EXPECT_EQ(world.notes_with("no commit came for 1 result"), 1);
+}
+
+TEST(CutShort, TellsNothingWhereEverythingHasItsAnswer) {
+  World world;
+  world.submit({job_body("a", "*")});
+  world.feed(CutShort{});
+  EXPECT_TRUE(world.broker().stopped());
+  EXPECT_EQ(world.notes_with("not acknowledged"), 0);
+  EXPECT_EQ(world.notes_with("no commit"), 0);
+}
+
 TEST(Drain, CanAskTheEnginesToLeave) {
   World world;
   world.join_engine("e", 1);

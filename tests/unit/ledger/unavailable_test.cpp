@@ -158,6 +158,30 @@ TEST_F(UnavailableThread, TriesAgainUntilTheLedgerAnswers) {
   EXPECT_TRUE(wait_for(1).at(0).reply);
 }
 
+TEST_F(UnavailableThread, GivesUpSoonOnceNobodyWantsToWaitForItAnyLonger) {
+  plan->next = Fault::lost;
+  plan->unreachable = 1'000'000'000;
+  // The pause before the next try is over at once then, however long it is.
+  start({.retry_ms = 3'600'000, .retry_most_ms = 3'600'000, .retries_at_stop = 0});
+  ASSERT_TRUE(thread->post(1, std::vector(work)));
+  EXPECT_FALSE(thread->failure());
+  thread->give_up_soon();
+  for (const auto& completion : wait_for(3)) {
+    ASSERT_FALSE(completion.reply);
+    EXPECT_EQ(completion.reply.error().code, Code::ledger_unavailable);
+  }
+  ASSERT_TRUE(thread->failure());
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(UnavailableThread, WaitsForALedgerThatAnswersAlsoThen) {
+  start();
+  thread->give_up_soon();
+  ASSERT_TRUE(thread->post(1, std::vector(work)));
+  for (const auto& completion : wait_for(3)) EXPECT_TRUE(completion.reply);
+  EXPECT_FALSE(thread->failure());
+}
+
 TEST_F(UnavailableThread, GivesUpSoonOnceItIsStopped) {
   plan->next = Fault::lost;
   plan->unreachable = 1'000'000'000;
