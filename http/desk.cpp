@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "client/link/entry_result.hpp"
+#include "http/exchange.hpp"
 #include "http/live.hpp"
 #include "schemas/base/log.hpp"
 
@@ -150,6 +151,7 @@ void Desk::rang(const std::string& stream) {
 }
 
 Result<bool> Desk::take(Envelope& answer) {
+  const WakeOnce once;
   if (const auto* partials = std::get_if<Partials>(&answer.message)) {
     for (const PartialEntry& entry : partials->entries) {
       const auto [begin, end] = followed_.equal_range(entry.job);

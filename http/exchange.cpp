@@ -10,7 +10,14 @@ void Inbox::post(std::shared_ptr<Exchange> exchange) {
   const std::scoped_lock lock(mutex_);
   if (!wake_) return;
   waiting_.push_back(std::move(exchange));
-  if (waiting_.size() == 1) wake_();
+  if (waiting_.size() > 1) return;
+  if (WakeOnce::current == nullptr) return wake_();
+  WakeOnce::current->to_wake_.push_back(shared_from_this());
+}
+
+void Inbox::wake() {
+  const std::scoped_lock lock(mutex_);
+  if (wake_) wake_();
 }
 
 std::vector<std::shared_ptr<Exchange>> Inbox::take() {
@@ -24,6 +31,17 @@ void Inbox::close() {
   const std::scoped_lock lock(mutex_);
   wake_ = nullptr;
   waiting_.clear();
+}
+
+thread_local WakeOnce* WakeOnce::current = nullptr;
+
+WakeOnce::WakeOnce() {
+  current = this;
+}
+
+WakeOnce::~WakeOnce() {
+  current = nullptr;
+  for (const auto& inbox : to_wake_) inbox->wake();
 }
 
 Exchange::Exchange(Request request, std::shared_ptr<Inbox> inbox, std::size_t queue_bytes)

@@ -30,9 +30,10 @@ class FormReader;
 struct Connection;
 
 // Where exchanges tell the server's thread that they have something for it.
-class Inbox {
+class Inbox : public std::enable_shared_from_this<Inbox> {
  public:
   explicit Inbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // Wakes the server's thread, at once or at the end of this thread's WakeOnce.
   void post(std::shared_ptr<Exchange> exchange);
   std::vector<std::shared_ptr<Exchange>> take();
   void close();  // from now on nothing is woken
@@ -43,10 +44,28 @@ class Inbox {
   void let_go(std::uint64_t bytes) { held_bytes_ -= bytes; }
 
  private:
+  friend class WakeOnce;
+  void wake();
+
   std::atomic<std::uint64_t> held_bytes_ = 0;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Exchange>> waiting_;
   std::function<void()> wake_;
+};
+
+// While one lives, what its thread posts wakes the server's thread only at the end: the tokens of
+// many streams that came in one message cost one wake, and the two threads do not take turns.
+class WakeOnce {
+ public:
+  WakeOnce();
+  ~WakeOnce();
+  WakeOnce(const WakeOnce&) = delete;
+  WakeOnce& operator=(const WakeOnce&) = delete;
+
+ private:
+  friend class Inbox;
+  static thread_local WakeOnce* current;
+  std::vector<std::shared_ptr<Inbox>> to_wake_;
 };
 
 class Exchange : public std::enable_shared_from_this<Exchange> {
