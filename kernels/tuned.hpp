@@ -13,8 +13,9 @@ namespace millrace::kernels {
 inline constexpr std::uint32_t layer_tuning_cores = 8;
 
 // What a core may at least wait for others in a launch of whole layers, in turns of 20 to 40 ns:
-// about half a millisecond. A system takes a core away for a few milliseconds at a time.
-inline constexpr std::uint32_t layer_patience = 15'000;
+// about two milliseconds. A thread that serves others takes a core for less; a system that shares a
+// core between busy programs takes it away for more.
+inline constexpr std::uint32_t layer_patience = 60'000;
 
 // The layers of a wide step are cut into launches of at least so many multiplications a core, which
 // take two to five milliseconds. A launch costs a tenth of a millisecond, because the second core
