@@ -139,7 +139,7 @@ class SimEngine {
   void turn();  // to the next broker
   const std::string& name() const { return name_; }
   bool dead() const { return dead_; }
-  // Counts its connections. What was sent on an earlier one never comes, where it can turn.
+  // Counts its connections. What either side sent on an earlier one never comes, where it can turn.
   std::uint32_t connection() const { return connection_; }
   bool holds(LeaseId lease) const { return running_.contains(lease) || ended_.contains(lease); }
   void receive(const Envelope& envelope);

@@ -242,8 +242,9 @@ void Simulation::add_engine() {
 
 Wire Simulation::wire(const std::string& key) {
   return [this, key](std::size_t broker, const Peer& peer, Envelope envelope) {
-    travel(peer, broker, [this, broker, peer, key, envelope = std::move(envelope)] {
-      if (brokers_[broker]->runs()) brokers_[broker]->feed(Received{peer, envelope, 0, key});
+    travel(peer, broker, [=, this, connection = connection_of(peer)] {
+      const bool comes = brokers_[broker]->runs() && connection_of(peer) <= connection;
+      if (comes) brokers_[broker]->feed(Received{peer, envelope, 0, key});
     });
   };
 }
