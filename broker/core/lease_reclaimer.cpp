@@ -250,15 +250,14 @@ void LeaseReclaimer::find_lapsed() {
     finding_ = false;
     // The ledger was away. No broker could renew a lease meanwhile, or say that it lives.
     const auto now_us = out_.now().mono_us;
-    if (now_us - asked_us > 1000 * std::int64_t{config_.lease_ms}) {
-      waits_from_us_ = now_us;
-      return;
-    }
+    const bool away = now_us - asked_us > 1000 * std::int64_t{config_.lease_ms};
+    if (away) waits_from_us_ = now_us;
     const auto* found = reply_as<FindLapsedReply>(reply);
     if (found == nullptr) {
       return out_.note(NoteLevel::error,
                        "finding lapsed leases failed: " + reply_error(reply).text());
     }
+    if (away) return;
     std::map<std::string, std::vector<LeaseId>> by_engine;
     for (const auto& lease : found->leases) {
       if (!leaving(lease.lease)) by_engine[lease.engine].push_back(lease.lease);

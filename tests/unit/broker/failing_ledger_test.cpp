@@ -182,6 +182,18 @@ TEST(FailingLedger, LapsedLeasesThatCannotBeFoundAreFoundLater) {
   EXPECT_EQ(world.job("a").state, JobState::queued);
 }
 
+// An error that comes late is told as one that comes at once.
+TEST(FailingLedger, AnErrorOfALedgerThatWasAwayIsLogged) {
+  CoreConfig config;
+  World world(config);
+  world.advance_ms(config.lease_ms + 1'000);
+  world.hold_commits = true;
+  world.advance_ms(2 * config.lease_ms);
+  refuse<FindLapsed>(world);
+  world.commit();
+  EXPECT_EQ(notes(world, NoteLevel::error, "finding lapsed leases failed: "), 1);
+}
+
 // The renewal tells the broker that the lease is the engine's. So it counts among those that it
 // holds, and a death blames it.
 TEST(FailingLedger, ALeaseThatWasNotReadAtTheStartBecomesASuspectIfItsEngineDies) {
