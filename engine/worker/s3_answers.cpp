@@ -73,7 +73,10 @@ std::optional<std::int64_t> time_of(std::string_view text) {
 std::optional<S3Listing> parse_s3_listing(std::string_view xml) {
   if (xml.find("<ListBucketResult") == xml.npos) return std::nullopt;
   S3Listing out;
-  if (text_of(xml, "IsTruncated") == "true") out.next = text_of(xml, "NextContinuationToken");
+  if (text_of(xml, "IsTruncated") == "true") {
+    out.next = text_of(xml, "NextContinuationToken");
+    out.cut_off = out.next.empty();
+  }
   while (const auto contents = element(xml, "Contents")) {
     const auto bytes = number_of<std::uint64_t>(text_of(contents->text, "Size"));
     const auto modified_s = time_of(text_of(contents->text, "LastModified"));

@@ -18,7 +18,8 @@ struct S3Object {
 
 struct S3Listing {
   std::vector<S3Object> objects;
-  std::string next;  // the token that asks for the rest; empty: this is all
+  std::string next;      // the token that asks for the rest; empty: this is all, or see `cut_off`
+  bool cut_off = false;  // there is more, and the server gave no token that asks for it
 };
 // None: the text is no listing.
 std::optional<S3Listing> parse_s3_listing(std::string_view xml);

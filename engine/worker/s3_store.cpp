@@ -190,6 +190,11 @@ Result<std::vector<StoredFile>> S3Store::list() {
     if (answer.status != 200) return refused(request, answer);
     const auto listing = parse_s3_listing(answer.body);
     if (!listing) return fail(Code::io_error, place() + ": the answer is no listing of a bucket");
+    if (listing->cut_off) {
+      return fail(Code::io_error,
+                  place() + ": the listing is truncated and has no NextContinuationToken",
+                  "use a server that answers ListObjectsV2 (list-type=2) in pages");
+    }
     for (const S3Object& object : listing->objects) {
       std::string name = object.key.substr(std::min(object.key.size(), settings_.folder.size()));
       if (!engine::is_segment_name(name)) continue;

@@ -20,6 +20,7 @@ TEST(S3Answers, AListing) {
       "<Size>0</Size></Contents></ListBucketResult>");
   ASSERT_TRUE(page);
   EXPECT_EQ(page->next, "1ueG&c/+=");
+  EXPECT_FALSE(page->cut_off);
   ASSERT_EQ(page->objects.size(), 2u);
   EXPECT_EQ(page->objects[0].key, "f/a.kv");
   EXPECT_EQ(page->objects[0].bytes, 434234u);
@@ -35,6 +36,7 @@ TEST(S3Answers, TheLastPageAndWhatIsNoListing) {
       "</ListBucketResult>");
   ASSERT_TRUE(last);
   EXPECT_EQ(last->next, "");
+  EXPECT_FALSE(last->cut_off);
   EXPECT_TRUE(last->objects.empty());
   EXPECT_FALSE(parse_s3_listing("<html>sign in first</html>"));
   EXPECT_FALSE(parse_s3_listing(""));
@@ -43,6 +45,18 @@ TEST(S3Answers, TheLastPageAndWhatIsNoListing) {
     EXPECT_FALSE(parse_s3_listing("<ListBucketResult><Contents><Key>a</Key>" + std::string(bad) +
                                   "</Contents></ListBucketResult>"))
         << bad;
+  }
+}
+
+// As a server answers that knows the first version of listings alone.
+TEST(S3Answers, ATruncatedListingWithoutATokenIsNotTheLastPage) {
+  for (const char* token :
+       {"", "<NextContinuationToken></NextContinuationToken>", "<NextMarker>f/a.kv</NextMarker>"}) {
+    const auto page = parse_s3_listing("<ListBucketResult><IsTruncated>true</IsTruncated>" +
+                                       std::string(token) + "</ListBucketResult>");
+    ASSERT_TRUE(page) << token;
+    EXPECT_EQ(page->next, "") << token;
+    EXPECT_TRUE(page->cut_off) << token;
   }
 }
 
