@@ -154,19 +154,21 @@ class Load(threading.Thread):
                                              for x in batch))
                 self.cluster.millrace("submit", self.jobs)
                 self.acknowledged += batch
-        except AssertionError as wrong:
+        except Exception as wrong:  # pylint: disable=broad-exception-caught
             self.wrong = wrong
 
     def more(self):
         """Waits until more jobs are taken, so that work has gone on after what has happened."""
         want = len(self.acknowledged) + 50
         wait_until(lambda: self.wrong or len(self.acknowledged) >= want, f"{want} jobs")
-        assert not self.wrong, self.wrong
+        if self.wrong is not None:
+            raise self.wrong
 
     def end(self):
         self.over.set()
         self.join()
-        assert not self.wrong, self.wrong
+        if self.wrong is not None:
+            raise self.wrong
 
 
 @pytest.fixture(scope="module")
