@@ -36,6 +36,17 @@ def wait_until(condition, what, seconds=PATIENCE_S):
     raise AssertionError(f"{what} did not happen within {seconds} s")
 
 
+def stop_all(processes, seconds):
+    """Ends them, the last one first; kills one that has not ended after so many seconds."""
+    for process in reversed(processes):
+        process.terminate()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def completion(custom_id, prompt, **fields):
     return json.dumps({"custom_id": custom_id, "method": "POST", "url": "/v1/completions",
                        "body": {"prompt": prompt, **fields}})

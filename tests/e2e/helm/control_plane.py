@@ -9,7 +9,7 @@ import subprocess
 import requests
 import yaml
 from node import free_port
-from programs import PATIENCE_S, wait_until
+from programs import PATIENCE_S, stop_all, wait_until
 
 NODE = "stand-in"
 # Who has a token: users by short name, with their groups.
@@ -119,10 +119,4 @@ class ControlPlane:
         return done
 
     def stop(self):
-        for process in reversed(self.processes):
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop_all(self.processes, 30)

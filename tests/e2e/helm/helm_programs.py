@@ -17,6 +17,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))  # where it runs as a program
+from pip_packages import Absent, installed  # noqa: E402
+
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") \
     / "millrace" / "helm"
 RESOURCES = {  # of others than Kubernetes, by the Go module that has their definitions
@@ -25,10 +28,6 @@ RESOURCES = {  # of others than Kubernetes, by the Go module that has their defi
         "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
         "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"],
 }
-
-
-class Absent(Exception):
-    """Something cannot be had on this machine; the text says what and why."""
 
 
 def built(folder, package, name, variables=()):
@@ -78,21 +77,7 @@ def control_plane():
 @functools.cache
 def kubernetes_schemas():
     """Returns the folder that has a folder of schemas for each version of Kubernetes."""
-    wanted = (HERE / "requirements.txt").read_bytes()
-    folder = CACHE / f"schemas-{hashlib.sha256(wanted).hexdigest()[:16]}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "schemas.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            part = folder.with_suffix(".part")
-            shutil.rmtree(part, ignore_errors=True)
-            done = subprocess.run(
-                [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check",
-                 "--no-deps", "--no-compile", "--target", str(part), "-r",
-                 str(HERE / "requirements.txt")], capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise Absent(f"pip install: {done.stderr.strip()[-2000:]}")
-            part.rename(folder)
+    folder = installed(HERE / "requirements.txt", CACHE, "schemas-")
     return folder / "kubernetes_validate" / "kubernetes-json-schema"
 
 

@@ -3,18 +3,16 @@
 It is kept in the cache folder. Run as a program, this sets a new server up: it makes a bucket and a
 user who may use it, and prints the user's keys.
 """
-import fcntl
-import hashlib
 import json
 import os
 import pathlib
-import shutil
 import socket
 import subprocess
 import sys
 import time
 
 from patience import PATIENCE_S
+from pip_packages import installed
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") \
@@ -24,33 +22,10 @@ BUCKET = "prefixes"
 CALLS_TO_SET_UP = 4
 
 
-class Absent(Exception):
-    """The server cannot be had on this machine; the text says why."""
-
-
-def packages():
-    """Returns the folder of the server's packages."""
-    wanted = (HERE / "requirements.txt").read_bytes()
-    folder = CACHE / hashlib.sha256(wanted).hexdigest()[:16]
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            part = folder.with_suffix(".part")
-            shutil.rmtree(part, ignore_errors=True)
-            done = subprocess.run(
-                [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check",
-                 "--no-deps", "--no-compile", "--target", str(part), "-r",
-                 str(HERE / "requirements.txt")], capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise Absent(f"pip install: {done.stderr.strip()[-2000:]}")
-            part.rename(folder)
-    return folder
-
-
 class Server:
     def __init__(self, folder):
-        paths = {"PYTHONPATH": os.pathsep.join([str(packages()), str(HERE.parents[1])])}
+        packages = installed(HERE / "requirements.txt", CACHE)
+        paths = {"PYTHONPATH": os.pathsep.join([str(packages), str(HERE.parents[1])])}
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]

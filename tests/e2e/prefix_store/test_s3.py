@@ -2,7 +2,8 @@
 import pytest
 
 from fleet import TINY_BEGINNING, run
-from s3_server import BUCKET, Absent, Server
+from pip_packages import Absent
+from s3_server import BUCKET, Server
 
 PLACE = ("--prefix-cache", f"s3://{BUCKET}/fleet/gpus")
 

@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 
-from programs import PATIENCE_S, wait_until
+from programs import PATIENCE_S, stop_all, wait_until
 
 PATH = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
 
@@ -100,10 +100,4 @@ PartitionName=all Nodes={host} Default=YES MaxTime=UNLIMITED State=UP
 
     def stop(self):
         self.ask("scancel", "--user=root")
-        for process in reversed(self.processes):
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop_all(self.processes, 20)
