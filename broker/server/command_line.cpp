@@ -23,10 +23,9 @@ constexpr const char* footer =
     "  millrace-broker --config /etc/millrace/broker.toml\n"
     "\n"
     "SIGTERM or SIGINT drains the broker: it takes no new jobs, and running jobs get "
-    "--drain-wait-ms. A second signal stops it as soon as all accepted jobs are on disk. Jobs that "
-    "still run then stay leased for the next start. A ledger that does not answer is not waited "
-    "for any longer: the log tells what was not acknowledged. SIGHUP reads the configuration file "
-    "and the keys again.\n"
+    "--drain-wait-ms. A second signal stops it once all accepted jobs are on disk, or the log has "
+    "told which ones a lost ledger did not take. Jobs that still run stay leased. SIGHUP reads the "
+    "configuration file and the keys again.\n"
     "Exit codes: 0 drained, 1 an error, 2 usage, 3 refused to start.";
 
 // The name of the configuration file; what is wrong with the rest is told later.
