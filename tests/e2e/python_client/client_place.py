@@ -66,6 +66,11 @@ class Place:
         shutil.rmtree(self.runtime, ignore_errors=True)
 
 
+def keys(*words):
+    """`millrace keys`, which makes keys and says what each may do."""
+    subprocess.run([BIN / "millrace", "keys", *map(str, words)], check=True, capture_output=True)
+
+
 def until(ready, what):
     """Waits for what a function finds, and gives it."""
     end = time.monotonic() + PATIENCE_S

@@ -5,7 +5,7 @@ import threading
 
 import millrace
 import pytest
-from client_place import BIN, ROOT, until
+from client_place import ROOT, keys, until
 from millrace import errors
 from millrace._advice import ADVICE
 
@@ -86,15 +86,10 @@ def test_the_engines_endpoint_is_told(place):
         millrace.Client(place.clients.replace("clients", "engines"))
 
 
-def keys(place, *words):
-    import subprocess
-    subprocess.run([BIN / "millrace", "keys", *map(str, words)], check=True, capture_output=True)
-
-
 def test_keys_open_what_their_roles_allow(bare_place, monkeypatch):
     folder, mine, other = (bare_place.folder / name for name in ("keys", "me.key", "other.key"))
-    keys(bare_place, "init", folder)
-    keys(bare_place, "new", mine, "--keys", folder, "--name", "me", "--roles", "submit")
+    keys("init", folder)
+    keys("new", mine, "--keys", folder, "--name", "me", "--roles", "submit")
     bare_place.start_broker("--keys", folder)
     with millrace.Client(key=mine) as client:
         assert client.submit("x").ok
@@ -106,7 +101,7 @@ def test_keys_open_what_their_roles_allow(bare_place, monkeypatch):
     with pytest.raises(errors.UnauthorizedError, match="do not agree on keys"):
         millrace.Client(connect_timeout_s=5)
     broker_line = mine.read_text().splitlines()[-1]
-    keys(bare_place, "new", other, "--broker-key", broker_line.split()[1])
+    keys("new", other, "--broker-key", broker_line.split()[1])
     with pytest.raises(errors.UnauthorizedError, match="refused the key"):
         millrace.Client(key=other, connect_timeout_s=5)
 
@@ -114,9 +109,9 @@ def test_keys_open_what_their_roles_allow(bare_place, monkeypatch):
 def test_a_doorbell_of_a_broker_with_keys_is_heard(bare_place):
     """Its topics begin with the tenant, which the client must take off."""
     folder, mine, engine = (bare_place.folder / name for name in ("keys", "me.key", "gpu.key"))
-    keys(bare_place, "init", folder)
-    keys(bare_place, "new", mine, "--keys", folder, "--name", "me", "--roles", "submit,read")
-    keys(bare_place, "new", engine, "--keys", folder, "--name", "gpu", "--roles", "work")
+    keys("init", folder)
+    keys("new", mine, "--keys", folder, "--name", "me", "--roles", "submit,read")
+    keys("new", engine, "--keys", folder, "--name", "gpu", "--roles", "work")
     bare_place.start_broker("--keys", folder)
     bare_place.start_engine("--key", engine)
     with millrace.Client(key=mine) as client:

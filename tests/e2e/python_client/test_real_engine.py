@@ -75,7 +75,7 @@ def test_partial_texts_come_while_a_job_runs(local):
             pieces.append(piece)
 
     threading.Thread(target=watch, daemon=True).start()
-    until(lambda: "shown" in local._link._watchers, "watch")
+    until(lambda: "shown" in local._link.watchers._by_stream, "watch")
     local.status()  # answered after the watch
     result = local.wait(local.submit("The sea is", max_tokens=24, temperature=0, partials=True,
                                      stream="shown"))

@@ -173,8 +173,3 @@ def test_batches_are_listed_and_closed(client):
     assert client.counts("evening").completed == 2
     with pytest.raises(errors.BatchClosedError):
         client.submit("z", batch="evening")
-
-
-def test_partials_are_shown(client):
-    assert isinstance(client.partials("s"), type(iter(client.results("s"))))
-    assert millrace.Partial({"job": "a", "tokens": b"\1\0\0\0"}).tokens.tolist() == [1]

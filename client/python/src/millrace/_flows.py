@@ -1,6 +1,7 @@
 """Submitting and reading, each written once for both kinds of clients (_flow.py)."""
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional
 
 from ._codes import NotFoundError, TrimmedError, UsageError
@@ -11,6 +12,7 @@ from ._reader import POLL_S, Position, Reader
 from ._result import Result, result_of
 from ._results import Partial
 from ._submitter import Receipt, Submitter
+from ._watchers import Watcher
 
 PULLS_AT_ONCE = 256  # before answers are looked at
 REFUSALS_KEPT = 1_000
@@ -231,13 +233,21 @@ def partials(link: Link, stream: str) -> Flow:
     """Emits the texts of running jobs as they grow. A user who is slow loses some."""
     came: "Deque[Dict[str, Any]]" = deque(maxlen=PARTIALS_KEPT)
     rung: "List[Future[None]]" = [Future()]
+    failure: List[BaseException] = []
+
+    def ring() -> None:
+        with suppress(InvalidStateError):  # it has rung already
+            rung[0].set_result(None)
 
     def take(body: Mapping[str, Any]) -> None:
         came.extend(body.get("entries", ()))
-        if not rung[0].done():
-            rung[0].set_result(None)
+        ring()
 
-    link.watch(stream, take)
+    def fail(error: BaseException) -> None:
+        failure.append(error)
+        ring()
+
+    link.watchers.add(stream, Watcher(take, fail))
     try:
         while True:
             if rung[0].done():
@@ -245,7 +255,9 @@ def partials(link: Link, stream: str) -> Flow:
             entries = [Partial(came.popleft()) for _ in range(len(came))]
             if entries:
                 yield Emit(entries)
+            elif failure:
+                raise failure[0]
             else:
                 yield Wait([rung[0]], WAIT_MOST_S)
     finally:
-        link.unwatch(stream)
+        link.watchers.remove(stream)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ._codes import (TimedOutError, TooLargeError, UnexpectedMessageError, UnreachableError,
                      UsageError)
@@ -20,6 +20,7 @@ from ._error import MillraceError, error_of
 from ._frame import VERSION, envelope, pack, unpack
 from ._sockets import Sockets
 from ._states import Welcome
+from ._watchers import Watchers
 
 log = logging.getLogger("millrace")
 HELLO_ID = 1  # questions have higher ids
@@ -79,7 +80,7 @@ class Link:
         self._listeners: Dict[str, int] = {}  # by stream
         self._highs: Dict[str, int] = {}
         self._rings: List[_Ring] = []
-        self._watchers: Dict[str, Callable[[Mapping[str, Any]], None]] = {}
+        self.watchers = Watchers(self.ask)
         self._fatal: Optional[MillraceError] = None
         self._connected = False
         self._reason = ""
@@ -133,15 +134,6 @@ class Link:
             self._wake()
         return rung
 
-    def watch(self, stream: str, take: Callable[[Mapping[str, Any]], None]) -> None:
-        """From now on `take` gets the partial texts of the stream, in the link's thread."""
-        self._watchers[stream] = take
-        self.ask("watch", {"stream": stream})
-
-    def unwatch(self, stream: str) -> None:
-        if self._watchers.pop(stream, None) is not None:
-            self.ask("watch", {"stream": stream, "on": False})
-
     def _hand_over(self, item: Any, future: "Future[Any]") -> bool:
         if os.getpid() != self._pid:
             raise UsageError("this client was made before a fork, and does not live on after it",
@@ -192,6 +184,7 @@ class Link:
         for one in waiting:
             if not one.done():
                 one.set_exception(failure)
+        self.watchers.fail(failure)
         sockets.close(envelope("goodbye", 0, pack({})) if self._ready else None)
         self._wake_in.close()
         self._wake_out.close()
@@ -211,6 +204,7 @@ class Link:
         if self._ready:
             self._away_since = now
             log.warning("the broker at %s is away: %s", self.options.endpoint, reason)
+            self.watchers.ask_again()
         else:
             self._greeting_s = min(self._greeting_s * 2, GREETING_MOST_S)
         self._reason = reason
@@ -299,9 +293,11 @@ class Link:
                 self._welcomed(sockets, body)
             return
         if kind == "partials":
-            take = self._watchers.get(body.get("stream", ""))
-            if take is not None:
-                take(body)
+            self.watchers.take(body)
+            return
+        if kind == "goodbye":  # the session ends, and not always because the broker does
+            if self._ready:
+                self._lose(sockets, f"it said goodbye: {body.get('reason', '')}")
             return
         if kind == "refused":
             error = error_of(body.get("error", {}))
@@ -313,7 +309,7 @@ class Link:
                 return
         question = self._questions.pop(number, None)
         if question is None:
-            return  # a goodbye, or a second answer to a question that was repeated
+            return  # a second answer to a question that was repeated
         if kind == "refused" and error.retry_ms is not None and question.kind != "submit":
             question.sent = 0.0  # for want of room; submits have pauses of their own
             question.not_before = time.monotonic() + error.retry_ms / 1000
@@ -345,8 +341,6 @@ class Link:
             sockets.connect_doorbell(self.welcome.doorbell, self.welcome.doorbell_prefix,
                                      list(self._listeners))
         self._answer_rings(all_of_them=True)  # some may have been missed
-        for stream in list(self._watchers):
-            self.ask("watch", {"stream": stream})
 
     def _send_questions(self, sockets: Sockets) -> None:
         questions = list(self._questions.values())
