@@ -110,6 +110,33 @@ def test_a_program_that_is_missing_or_does_not_start_is_told(place, tmp_path):
             millrace.run("M.gguf", folder=tmp_path / "state", **STUB)
 
 
+@pytest.mark.parametrize("name", ["millrace-broker", "millrace-engine"])
+def test_a_program_that_dies_again_and_again_is_not_waited_for(bare_place, tmp_path, name):
+    for program, stub in (("millrace-broker", "millrace-broker"),
+                          ("millrace-engine", "stub_engine")):
+        (tmp_path / program).symlink_to(BIN / stub)
+    (tmp_path / name).unlink()
+    (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / name).chmod(0o755)
+    (tmp_path / "state").mkdir()
+    for log in ("broker.log", "engine.log"):
+        (tmp_path / "state" / log).write_text("out of luck\n")
+    with pytest.raises(errors.TimedOutError, match="no (broker|engine) .*\nout of luck"):
+        millrace.run("M.gguf", folder=tmp_path / "state", programs=tmp_path, timeout_s=2)
+
+
+def test_a_folder_that_cannot_be_made_is_told(place, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    before = os.listdir(place.runtime)
+    with pytest.raises(errors.IoError, match="cannot make the folder .*file/state"):
+        millrace.run("M.gguf", folder=tmp_path / "file" / "state", **STUB)
+    assert os.listdir(place.runtime) == before
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "nosuch"))
+    with pytest.raises(errors.IoError, match="nosuch") as caught:
+        millrace.run("M.gguf", **STUB)
+    assert "XDG_RUNTIME_DIR" in caught.value.hint
+
+
 def test_ctrl_c_reaches_the_program_alone(place, tmp_path):
     """As from a terminal: the signal goes to the whole process group."""
     program = place.python("-c", PROGRAM, tmp_path / "state", BIN, "wait", start_new_session=True,

@@ -16,12 +16,13 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
+from ._program import last_lines
+
 LOOK_S = 0.2
 PAUSE_S = 0.2  # before a program is started again; doubles up to the next
 PAUSE_MOST_S = 10.0
 STEADY_S = 30.0  # a program that ran so long begins with the first pause
 STOP_S = 15.0
-LOG_BYTES = 2_000
 NEVER_AGAIN = (2, 3)  # exit codes: the options are wrong, or it refuses to start
 PR_SET_PDEATHSIG = 1
 
@@ -63,7 +64,7 @@ class Program:
             return True
         self.process = None
         if code in NEVER_AGAIN:
-            tell(event="failed", program=self.name, code=code, log=self.last_lines())
+            tell(event="failed", program=self.name, code=code, log=last_lines(self.log))
             return False
         tell(event="died", program=self.name, code=code)
         if now - self._started > STEADY_S:
@@ -71,11 +72,6 @@ class Program:
         self._again = now + self._pause_s
         self._pause_s = min(self._pause_s * 2, PAUSE_MOST_S)
         return True
-
-    def last_lines(self) -> str:
-        with open(self.log, "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_BYTES))
-            return log.read().decode(errors="replace").strip()
 
     def stop(self) -> None:
         if self.process is None:

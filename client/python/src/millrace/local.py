@@ -13,18 +13,19 @@ import time
 import weakref
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
-from ._codes import EngineFailedError, NotFoundError, TimedOutError
+from ._codes import EngineFailedError, IoError, NotFoundError, TimedOutError
 from ._endpoint import Path
 from ._error import MillraceError
 from ._link import Link, log
-from ._program import BIN, with_libraries
+from ._program import BIN, last_lines, with_libraries
 from .client import Client
 
 PROGRAMS = "MILLRACE_PROGRAMS"
 LOOK_S = 0.05
 STOP_S = 60.0
+BROKER_S = 2.0  # between two looks whether the broker has failed
 LEASE_MS = 5_000  # how long the jobs of an engine that was killed wait for the next one
 
 
@@ -126,8 +127,8 @@ class LocalClient(Client):
             if self._children.failure is not None:
                 raise self._children.failure
             if time.monotonic() > until:
-                raise TimedOutError(f"no engine has joined within {timeout_s:.0f} s",
-                                    f"see {self.folder}/engine.log, or allow more (timeout_s)")
+                raise _late("no engine has joined", timeout_s,
+                            os.path.join(self.folder, "engine.log"))
             time.sleep(LOOK_S)
 
     @property
@@ -142,7 +143,7 @@ def run(model: Path, *, folder: Path | None = None, programs: Path | None = None
 
     `model` is a GGUF file or a model's folder. Options of the engine are given by name:
     `kv="k5v3"`, `kv_memory="2GiB"`, `device="..."`; `devices="all"` starts an engine on each GPU.
-    The engine has `timeout_s` to load the model.
+    The broker has `timeout_s` to start, and the engine as long to load the model.
 
     With a `folder` the ledger stays there: `run` on it again finds all jobs and results, and goes
     on with what had not ended. Without one everything is in a temporary folder and goes with the
@@ -158,14 +159,7 @@ def run(model: Path, *, folder: Path | None = None, programs: Path | None = None
     """
     broker = find_program("millrace-broker", programs)
     engine = os.fspath(engine) if engine else find_program("millrace-engine", programs)
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    sockets = tempfile.mkdtemp(prefix="millrace-", dir=runtime or "/tmp")
-    removed = [sockets]
-    if folder is None:
-        folder = tempfile.mkdtemp(prefix="millrace-")
-        removed.append(folder)
-    folder = os.fspath(folder)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    sockets, folder, removed = _folders(folder)
     clients, engines = f"ipc://{sockets}/clients", f"ipc://{sockets}/engines"
     children = _Children({"logs": folder, "broker": [
         broker, "--ledger", os.path.join(folder, "ledger"), "--listen", clients,
@@ -175,7 +169,7 @@ def run(model: Path, *, folder: Path | None = None, programs: Path | None = None
                    *options_of(options)]})
     client = None
     try:
-        client = _client_of(children, clients)
+        client = _client_of(children, clients, folder, timeout_s)
         client._adopt(children, folder, removed)
         client._wait_for_engine(timeout_s)
         return client
@@ -187,13 +181,41 @@ def run(model: Path, *, folder: Path | None = None, programs: Path | None = None
         raise children.failure or error
 
 
-def _client_of(children: _Children, endpoint: str) -> LocalClient:
-    """Waits for the broker as long as it has not failed."""
+def _folders(folder: Path | None) -> Tuple[str, str, List[str]]:
+    """Makes the folders of the sockets and of all else; also those that go with the program."""
+    removed: List[str] = []
+    try:
+        runtime = os.environ.get("XDG_RUNTIME_DIR")
+        removed.append(tempfile.mkdtemp(prefix="millrace-", dir=runtime or "/tmp"))
+        if folder is None:
+            folder = tempfile.mkdtemp(prefix="millrace-")
+            removed.append(folder)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return removed[0], os.fspath(folder), removed
+    except OSError as error:
+        for made in removed:
+            shutil.rmtree(made, ignore_errors=True)
+        raise IoError(f"cannot make the folder {error.filename}: {error.strerror}",
+                      "name a folder that this user may make (folder=FOLDER); that of the sockets "
+                      "is in $XDG_RUNTIME_DIR, or in /tmp where this is not set") from None
+
+
+def _late(what: str, timeout_s: float, log_path: str) -> TimedOutError:
+    return TimedOutError(f"{what} within {timeout_s:g} s; its log ends with:\n"
+                         f"{last_lines(log_path)}",
+                         "correct what it says, or allow more time (timeout_s)")
+
+
+def _client_of(children: _Children, endpoint: str, folder: str, timeout_s: float) -> LocalClient:
+    """Waits for the broker, which is started again where it dies, as long as it has not failed."""
+    until = time.monotonic() + timeout_s
     while True:
         try:
-            return LocalClient(endpoint, connect_timeout_s=2.0)
+            return LocalClient(endpoint, connect_timeout_s=min(BROKER_S, timeout_s))
         except MillraceError as error:
             if children.failure is not None or error.code not in ("unreachable", "timed_out"):
                 raise
             if children.process.poll() is not None:
                 raise
+        if time.monotonic() >= until:
+            raise _late("no broker has started", timeout_s, os.path.join(folder, "broker.log"))
