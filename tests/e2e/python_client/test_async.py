@@ -1,11 +1,12 @@
 """The same for asyncio, also with asynchronous sources."""
 import asyncio
+import threading
 from concurrent.futures import Future
 
 import millrace
 import pytest
 from millrace import errors
-from millrace._flow import Pull, Wait
+from millrace._flow import Pull, Wait, afinish
 from millrace._flows import submit_each
 
 
@@ -78,6 +79,29 @@ def test_a_source_is_not_waited_for_while_the_broker_has_no_room():
     link.asked[0].set_exception(errors.OverloadedError("full", retry_ms=1000))
     step = flow.send(None)
     assert isinstance(step, Wait) and step.futures == [] and 0 < step.timeout_s <= 1
+
+
+def test_a_future_that_is_waited_for_again_and_again_is_asked_once():
+    """That of a stream in which nothing happens is waited for each second, for days."""
+    class Counted(Future):
+        asked = 0
+
+        def add_done_callback(self, fn):
+            self.asked += 1
+            super().add_done_callback(fn)
+
+    done, other = Counted(), Counted()
+
+    def flow():
+        for _ in range(50):
+            yield Wait([done, other], 0.0001)
+        threading.Timer(0.01, done.set_result, [None]).start()
+        while not done.done():
+            yield Wait([done, other])
+        return "woken"
+
+    assert asyncio.run(afinish(flow())) == "woken"
+    assert (done.asked, other.asked) == (1, 1)
 
 
 def test_many_at_once_in_one_loop(client):

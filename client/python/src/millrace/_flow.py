@@ -6,6 +6,7 @@ and `aiterate` by awaiting.
 """
 import asyncio
 import time
+import weakref
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, AsyncIterator, Generator, Iterable, List, Mapping, Optional, Union
 
@@ -104,22 +105,34 @@ def _pulled(source: Any) -> Any:
     return found
 
 
-async def _one_done(futures: "List[Future[Any]]", timeout_s: Optional[float]) -> None:
-    loop = asyncio.get_running_loop()
-    happened = asyncio.Event()
+class _Bell:
+    """Rings in its loop when one of the futures that it was given is done. It asks each of them
+    once, however often it waits for it: a future keeps all that ask, and may take days."""
 
-    def ring(_: "Future[Any]") -> None:
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        self._asked: "weakref.WeakSet[Future[Any]]" = weakref.WeakSet()
+
+    def _ring(self, _: "Future[Any]") -> None:
         try:
-            loop.call_soon_threadsafe(happened.set)
+            self._loop.call_soon_threadsafe(self._rung.set)
         except RuntimeError:
             pass  # the loop has ended meanwhile
 
-    for future in futures:
-        future.add_done_callback(ring)
-    try:
-        await asyncio.wait_for(happened.wait(), timeout_s)
-    except asyncio.TimeoutError:
-        pass
+    async def wait(self, futures: "List[Future[Any]]", timeout_s: Optional[float]) -> None:
+        """May end early: a future that was given before rings, too."""
+        self._rung.clear()
+        for future in futures:
+            if future not in self._asked:
+                self._asked.add(future)
+                future.add_done_callback(self._ring)
+        if any(future.done() for future in futures):
+            return await asyncio.sleep(0)
+        try:
+            await asyncio.wait_for(self._rung.wait(), timeout_s)
+        except asyncio.TimeoutError:
+            pass
 
 
 class AsyncRun:
@@ -131,6 +144,7 @@ class AsyncRun:
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         value: Any = None
+        bell = _Bell()
         try:
             while True:
                 step = self._flow.send(value)
@@ -141,10 +155,8 @@ class AsyncRun:
                         step.taken += 1
                 elif isinstance(step, Pull):
                     value = _pulled(step.source)
-                elif any(one.done() for one in step.futures):
-                    await asyncio.sleep(0)
                 elif step.futures:
-                    await _one_done(step.futures, step.timeout_s)
+                    await bell.wait(step.futures, step.timeout_s)
                 else:
                     await asyncio.sleep(step.timeout_s or 0)
         except StopIteration as stop:
