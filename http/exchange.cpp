@@ -10,20 +10,24 @@ void Inbox::post(std::shared_ptr<Exchange> exchange) {
   const std::scoped_lock lock(mutex_);
   if (!wake_) return;
   waiting_.push_back(std::move(exchange));
-  if (waiting_.size() > 1) return;
-  if (WakeOnce::current == nullptr) return wake_();
-  WakeOnce::current->to_wake_.push_back(shared_from_this());
+  if (woken_) return;  // whoever was woken takes this one, too
+  if (WakeOnce::current != nullptr) return WakeOnce::current->add(shared_from_this());
+  woken_ = true;
+  wake_();
 }
 
 void Inbox::wake() {
   const std::scoped_lock lock(mutex_);
-  if (wake_) wake_();
+  if (!wake_ || woken_ || waiting_.empty()) return;
+  woken_ = true;
+  wake_();
 }
 
 std::vector<std::shared_ptr<Exchange>> Inbox::take() {
   const std::scoped_lock lock(mutex_);
   // An exchange that changes from now on is posted again.
   for (const auto& exchange : waiting_) exchange->posted_ = false;
+  woken_ = false;
   return std::exchange(waiting_, {});
 }
 
@@ -35,12 +39,14 @@ void Inbox::close() {
 
 thread_local WakeOnce* WakeOnce::current = nullptr;
 
-WakeOnce::WakeOnce() {
-  current = this;
+WakeOnce::WakeOnce() : outer_(std::exchange(current, this)) {}
+
+void WakeOnce::add(std::shared_ptr<Inbox> inbox) {
+  if (to_wake_.empty() || to_wake_.back() != inbox) to_wake_.push_back(std::move(inbox));
 }
 
 WakeOnce::~WakeOnce() {
-  current = nullptr;
+  current = outer_;
   for (const auto& inbox : to_wake_) inbox->wake();
 }
 

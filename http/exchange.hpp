@@ -33,7 +33,8 @@ struct Connection;
 class Inbox : public std::enable_shared_from_this<Inbox> {
  public:
   explicit Inbox(std::function<void()> wake) : wake_(std::move(wake)) {}
-  // Wakes the server's thread, at once or at the end of this thread's WakeOnce.
+  // Wakes the server's thread, at once or at the end of this thread's WakeOnce, unless it was woken
+  // already and has not yet taken what waits.
   void post(std::shared_ptr<Exchange> exchange);
   std::vector<std::shared_ptr<Exchange>> take();
   void close();  // from now on nothing is woken
@@ -50,6 +51,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   std::atomic<std::uint64_t> held_bytes_ = 0;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Exchange>> waiting_;
+  bool woken_ = false;  // the server's thread was woken since it took what waited
   std::function<void()> wake_;
 };
 
@@ -64,7 +66,9 @@ class WakeOnce {
 
  private:
   friend class Inbox;
+  void add(std::shared_ptr<Inbox> inbox);
   static thread_local WakeOnce* current;
+  WakeOnce* const outer_;  // around this one, in the same thread
   std::vector<std::shared_ptr<Inbox>> to_wake_;
 };
 
