@@ -68,7 +68,7 @@ class ResultsRun final : public EntrySink, public EventHandler {
   ResultLineOptions lines_;
   std::unique_ptr<Session> session_;
   std::optional<StreamReader> reader_;
-  std::uint64_t last_ = 0;
+  std::uint64_t last_ = 0;  // of those that reached standard output
   std::uint64_t printed_ = 0;
   bool told_empty_ = false;
 };
@@ -88,7 +88,6 @@ Status ResultsRun::flush() {
 // A result that cannot be decoded may belong to any batch, so --batch leaves it out only where its
 // bytes name another one. Most results of a stream are of other batches: they are not decoded.
 Status ResultsRun::print(const Entry& entry) {
-  last_ = entry.number;
   if (!flags_.batch.empty()) {
     const auto batch = peek_batch(entry.body);
     if (batch && *batch != flags_.batch) {
@@ -114,6 +113,7 @@ Status ResultsRun::on_entries(const std::vector<Entry>& entries) {
     MILLRACE_TRY(print(entry));
   }
   MILLRACE_TRY(flush());
+  last_ = entries.back().number;
   if (!flags_.cursor.empty()) {
     session_->ask(Acknowledge{flags_.stream, flags_.cursor, last_});
   }

@@ -37,3 +37,14 @@ def test_an_answer_that_cannot_be_written_is_an_error(broker, tmp_path):
 def test_an_error_of_the_command_is_told_alone(broker, tmp_path):
     done = to_full(broker.command("batches", "close", "none"), tmp_path)
     assert done.returncode == 3 and "standard output" not in done.stderr
+
+
+def test_results_that_were_not_written_are_not_passed_over(broker, tmp_path):
+    """Where to read on is after those that were written."""
+    broker.engine()
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text("".join(completion(name, "p") + "\n" for name in "abc"))
+    broker.millrace("submit", jobs, "--wait", expect=0)
+    done = to_full(broker.command("results"), tmp_path)
+    assert done.returncode == 3 and "cannot write to standard output" in done.stderr
+    assert "--from" not in done.stderr
