@@ -21,6 +21,7 @@ namespace millrace::client {
 namespace {
 
 constexpr std::uint32_t leave_ms = 300;  // for the last questions to leave
+constexpr std::uint32_t most_jobs = 100'000'000;
 
 struct Flags {
   BrokerFlags broker;
@@ -187,15 +188,18 @@ void add_shape_flags(CLI::App& command, LoadShape& shape) {
   const auto number = [&command](const char* name, auto& value, const std::string& about) {
     return command.add_option(name, value, about)->type_name("N")->capture_default_str();
   };
-  number("-n,--jobs", shape.jobs, "jobs that are measured")->check(CLI::Range(1u, 100'000'000u));
+  number("-n,--jobs", shape.jobs, "jobs that are measured")->check(CLI::Range(1u, most_jobs));
   number("--prompt-tokens", shape.prompt_tokens, "tokens of each prompt")
       ->check(CLI::Range(1u, limits::job_tokens));
   number("--answer-tokens", shape.answer_tokens, "tokens of each answer")
       ->check(CLI::Range(1u, limits::job_tokens));
   number("--shared-tokens", shape.shared_tokens, "with which all prompts begin, of their tokens");
-  number("--concurrency", shape.concurrency, "jobs under way at most; 0: all at once");
-  number("--warmup", shape.warmup, "jobs that come first and are not measured");
-  number("--seed", shape.seed, at_length("of the random tokens, lengths and times"));
+  number("--concurrency", shape.concurrency, "jobs under way at most; 0: all at once")
+      ->check(CLI::Range(0u, most_jobs));
+  number("--warmup", shape.warmup, "jobs that come first and are not measured")
+      ->check(CLI::Range(0u, most_jobs));
+  number("--seed", shape.seed, at_length("of the random tokens, lengths and times"))
+      ->check(CLI::Range(std::uint64_t{0}, most_number));
   number("--vocabulary", shape.vocabulary, at_length("ids of prompts are random and below this"))
       ->check(CLI::Range(16u, 1'000'000u));
   command.add_option("--rate", shape.rate, "jobs a second, at random times; 0: without pauses")

@@ -3,6 +3,7 @@
 // command line, and leaves behind the action to run. Thread safety: the main thread.
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ class App;
 }
 
 namespace millrace::client {
+
+// The most that an option of a large number takes. CLI11 makes 2^64 - 1 of -1, which is more.
+inline constexpr std::uint64_t most_number = std::numeric_limits<std::int64_t>::max();
 
 // Exit codes. The scripts of users rely on them.
 inline constexpr int exit_all_done = 0, exit_some_failed = 1, exit_usage = 2, exit_refused = 3,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -299,7 +298,7 @@ void add_results_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--from", flags->from,
                    "first number to print [1, or where the batch began, or after the cursor]")
       ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
+      ->check(CLI::Range(std::uint64_t{1}, most_number));
   command
       ->add_option("--cursor", flags->cursor,
                    "a named position, which the broker stores and moves as you read")

@@ -1,7 +1,6 @@
 // `millrace streams`: lists and shows streams, sets what they keep, trims and removes them.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <limits>
 #include <memory>
 #include <optional>
 
@@ -212,7 +211,7 @@ void add_streams_command(CLI::App& app, Invocation& invocation) {
   trims.command->add_option("--below", trims.flags->below, "first number to keep")
       ->type_name("N")
       ->required()
-      ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
+      ->check(CLI::Range(std::uint64_t{1}, most_number));
   add_verb(*group, invocation, "rm",
            "Remove a stream's results, cursors and limits. Its numbers go on where they ended.",
            remove);
