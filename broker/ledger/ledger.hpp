@@ -315,6 +315,9 @@ class Ledger {
   // How long the disk's sync took in the last `apply`, in microseconds; 0: there was none, or the
   // ledger cannot tell.
   virtual std::uint64_t sync_us() const { return 0; }
+  // From now on a store that says nothing for limits::ledger_silence_ms counts as unavailable;
+  // before that it is waited for without end. Any thread may call it, also during an `apply`.
+  virtual void give_up_soon() {}
 };
 
 }  // namespace millrace::broker

@@ -368,6 +368,7 @@ void LedgerThread::give_up_soon() {
     if (std::exchange(state_->giving_up, true)) return;
   }
   state_->hurried.notify_all();
+  for (const auto& handle : state_->handles) handle->give_up_soon();
 }
 
 std::optional<Error> LedgerThread::failure() const {

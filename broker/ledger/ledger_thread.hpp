@@ -86,7 +86,8 @@ class LedgerThread {
   // becomes a failure after a few tries.
   void stop();
   // From now on an unavailable ledger becomes a failure after a few tries: nobody wants to wait any
-  // longer until it answers. One that answers is still waited for, however slow it is; idempotent.
+  // longer until it answers, nor for one that says nothing for limits::ledger_silence_ms. One that
+  // answers is still waited for, however slow it is; idempotent.
   void give_up_soon();
   std::optional<Error> failure() const;
   LedgerStatistics statistics() const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "broker/ledger/postgres_errors.hpp"
@@ -14,6 +15,7 @@ namespace millrace::broker {
 namespace {
 
 constexpr int binary = 1;
+constexpr int look_again_ms = 250;  // whether a silent server is still to be waited for
 
 struct Freed {
   void operator()(PGresult* result) const { PQclear(result); }
@@ -163,17 +165,44 @@ void PostgresConnection::send_with(std::string_view sql, const PostgresParameter
   ++statements_;
 }
 
+// Waits until the server sends something, or takes something where `events` has POLLOUT, and reads
+// what it sent. False: the connection is lost.
+bool PostgresConnection::wait_for(short events) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> since;  // when the silence began to count
+  while (true) {
+    pollfd socket{PQsocket(connection_), events, 0};
+    const int ready = poll(&socket, 1, look_again_ms);
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0) return (socket.revents & ~POLLOUT) == 0 || PQconsumeInput(connection_) == 1;
+    const std::chrono::milliseconds most(silence_ms_);
+    if (most.count() == 0) continue;
+    if (!since) since = Clock::now();
+    if (Clock::now() - *since < most) continue;
+    lose("the server has said nothing for " + std::to_string(most.count()) + " ms");
+    return false;
+  }
+}
+
 // Sends what waits, and reads meanwhile: a server that cannot get rid of its answers would stop to
 // read.
 bool PostgresConnection::flush() {
   while (true) {
     const int left = PQflush(connection_);
     if (left == 0) return true;
-    if (left < 0) return false;
-    pollfd socket{PQsocket(connection_), POLLIN | POLLOUT, 0};
-    if (poll(&socket, 1, -1) < 0 && errno != EINTR) return false;
-    if ((socket.revents & POLLIN) != 0 && PQconsumeInput(connection_) != 1) return false;
+    if (left < 0 || !wait_for(POLLIN | POLLOUT)) return false;
   }
+}
+
+// The next answer, once it is there. Null: the answers of one statement have ended, or the
+// connection is lost.
+pg_result* PostgresConnection::next_answer() {
+  while (PQisBusy(connection_) == 1) {
+    if (wait_for(POLLIN)) continue;
+    if (connection_ == nullptr) return nullptr;
+    break;  // libpq has the server's last words
+  }
+  return PQgetResult(connection_);
 }
 
 void PostgresConnection::note_result(const pg_result* result) {
@@ -189,14 +218,15 @@ std::vector<PostgresRows> PostgresConnection::settle() {
   if (sent_ == 0 || connection_ == nullptr) return out;
   ++round_trips_;
   if (PQpipelineSync(connection_) != 1 || !flush()) {
-    lose(PQerrorMessage(connection_));
+    if (connection_ != nullptr) lose(PQerrorMessage(connection_));
     return out;
   }
   // Each statement has one answer and a null after it; the end of the pipeline has no null. After
   // a write that failed, libpq may give nulls for ever and call the connection sound.
   bool was_null = false;
   while (true) {
-    Answer answer(PQgetResult(connection_));
+    Answer answer(next_answer());
+    if (connection_ == nullptr) break;
     if (answer == nullptr) {
       if (PQstatus(connection_) == CONNECTION_OK && !std::exchange(was_null, true)) continue;
       lose(PQerrorMessage(connection_));

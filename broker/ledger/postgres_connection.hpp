@@ -13,7 +13,9 @@
 // serialization failure, a time limit). disk_full: the server has no room. ledger_corrupt: the
 // server reports damage, or rows that contradict each other. unauthorized: the user may not do it.
 // internal: everything else. Messages never hold a password.
-// Thread safety: one thread at a time.
+// Thread safety: one thread at a time, and any for `give_up_after`.
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -90,10 +92,16 @@ class PostgresConnection {
   std::uint64_t round_trips() const { return round_trips_; }
   std::uint64_t statements() const { return statements_; }
 
+  // From now on a server that says nothing for so long is a lost connection. Before that it is
+  // waited for without end: a statement may take its time, and wait for locks.
+  void give_up_after(std::chrono::milliseconds silence) { silence_ms_ = silence.count(); }
+
  private:
   void note_result(const pg_result* result);
   void lose(const std::string& what);
+  bool wait_for(short events);
   bool flush();
+  pg_result* next_answer();
 
   const std::string url_, schema_;
   std::string place_;
@@ -101,6 +109,7 @@ class PostgresConnection {
   Status status_;
   std::size_t sent_ = 0;  // statements whose answers were not read
   std::uint64_t round_trips_ = 0, statements_ = 0;
+  std::atomic<std::int64_t> silence_ms_ = 0;  // before the connection counts as lost; 0: no limit
 };
 
 // What the URL names, without the password. Error: usage.

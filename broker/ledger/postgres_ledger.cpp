@@ -7,6 +7,7 @@
 #include "broker/ledger/news.hpp"
 #include "broker/ledger/postgres_records.hpp"
 #include "broker/ledger/postgres_schema.hpp"
+#include "schemas/base/limits.hpp"
 #include "schemas/base/random_id.hpp"
 
 namespace millrace::broker {
@@ -72,6 +73,9 @@ class PostgresStore final : public LedgerStore {
   Status roll_back() override;
   Result<bool> took_place() override;
   std::uint64_t sync_us() const override { return commit_us_; }
+  void give_up_soon() override {
+    connection_.give_up_after(std::chrono::milliseconds(limits::ledger_silence_ms));
+  }
 
  private:
   PostgresConnection connection_;

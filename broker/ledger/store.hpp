@@ -54,6 +54,8 @@ class LedgerStore {
   virtual Status idle() { return {}; }
   // As Ledger::sync_us, of the last transaction.
   virtual std::uint64_t sync_us() const { return 0; }
+  // As Ledger::give_up_soon. Any thread may call it at any time.
+  virtual void give_up_soon() {}
 };
 
 }  // namespace millrace::broker

@@ -16,6 +16,7 @@ class StoredLedger final : public Ledger {
                                            std::int64_t now_us) override;
   Status idle() override;
   std::uint64_t sync_us() const override { return store_->sync_us(); }
+  void give_up_soon() override { store_->give_up_soon(); }
 
  private:
   using Replies = std::vector<Result<Reply>>;

@@ -89,6 +89,8 @@ inline constexpr std::uint64_t hello_bytes = 64 * KiB;     // the broker keeps m
 inline constexpr std::uint64_t queued_jobs = 50'000'000;
 inline constexpr std::uint32_t group_commit_operations = 256;
 inline constexpr std::uint32_t group_commit_wait_us = 2'000;  // only where several came at once
+// A database that says nothing for this long is not waited for by a broker that has to stop.
+inline constexpr std::uint32_t ledger_silence_ms = 10'000;
 inline constexpr std::uint32_t heartbeat_ms = 1'000;
 inline constexpr std::uint32_t lease_ms = 15'000;  // a lease without renewal ends after this
 // An engine that holds leases and makes no step for this long counts as hung. The time is long

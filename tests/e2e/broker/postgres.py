@@ -69,12 +69,24 @@ class PostgresServer:
         words = pathlib.Path(f"/proc/{first}/task/{first}/children").read_text().split()
         return [int(x) for x in words]
 
-    def kill(self):
-        """Kills every process of the server."""
+    def signal(self, number):
+        """Sends every process of the server a signal."""
         for process in (self.postmaster(), *self.children()):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+                os.kill(process, number)
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
         self.stop()
+
+    @contextlib.contextmanager
+    def frozen(self):
+        """A server whose connections stand and that says nothing."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
 
     def stop(self):
         self.script.stdin.close()

@@ -114,6 +114,26 @@ def test_a_second_signal_does_not_wait_for_a_server_that_is_away(
     assert broker.terminate() == 1
 
 
+def test_a_broker_ends_beside_a_server_that_says_nothing(server, broker_at, context, tmp_path):
+    broker = broker_at(server.url + "&connect_timeout=1", "--drain-wait-ms", "500")
+    client = as_client(context, broker)
+    submit(client, ["before"])
+    with server.frozen():
+        client.say("submit", jobs=[job("x")])
+        assert client.receive(0.5) is None
+        assert broker.terminate() == 1  # it is not drained
+        assert "had to stop" in client.wait("goodbye")["reason"]
+    log = (tmp_path / "broker.log").read_text()
+    assert "the server has said nothing for 10000 ms" in log
+    assert "not acknowledged: 1 job in 1 submit of the client c of tenant default" in log
+    broker.start()
+    client = as_client(context, broker)
+    submit(client, ["x"])
+    work_until(as_engine(context, broker, 1), set(), 2)
+    every_job_ended_once(client, ["before", "x"])
+    assert broker.terminate() == 0
+
+
 def test_a_pooler_may_give_each_transaction_another_connection(server, broker_at, context):
     pooler = Pooler(server)
     try:

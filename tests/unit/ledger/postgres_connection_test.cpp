@@ -1,4 +1,5 @@
-// Connections whose server speaks a last word and goes. The server is one of this test.
+// Connections whose server speaks a last word and goes, or says nothing. The server is one of this
+// test.
 #include "broker/ledger/postgres_connection.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <semaphore>
 #include <string>
@@ -48,14 +50,14 @@ class PostgresConnectionTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Admits a client, and then says this and closes the connection.
+  // Admits a client, and once it may go on says this, if anything, and closes the connection.
   void serve(const std::string& last) {
     const int client = accept(listener_, nullptr, nullptr);
     std::array<char, 1024> startup;
     EXPECT_GT(read(client, startup.data(), startup.size()), 0);
     say(client, message('R', std::string(4, '\0')) + message('Z', "I"));
     connected_.acquire();
-    say(client, last);
+    if (!last.empty()) say(client, last);
     close(client);
     gone_.release();
   }
@@ -85,6 +87,25 @@ TEST_F(PostgresConnectionTest, AnswersThatDoNotComeAreALostConnection) {
     connection.recover();
     server.join();
   }
+}
+
+TEST_F(PostgresConnectionTest, AServerThatSaysNothingIsWaitedForUntilNobodyWantsTo) {
+  std::thread server([&] { serve(""); });
+  PostgresConnection connection(
+      "postgresql://u@/d?host=" + folder_ + "&sslmode=disable&gssencmode=disable", "s");
+  ASSERT_TRUE(connection.connect());
+  std::thread asking([&] { connection.ask("SELECT 1"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // a limit of 0 would end it
+  connection.give_up_after(std::chrono::milliseconds(1));
+  asking.join();
+  connected_.release();
+  server.join();
+  ASSERT_FALSE(connection.status());
+  EXPECT_EQ(connection.status().error().code, Code::ledger_unavailable);
+  EXPECT_NE(connection.status().error().message.find("the server has said nothing for 1 ms"),
+            std::string::npos)
+      << connection.status().error().text();
+  EXPECT_FALSE(connection.connected());
 }
 
 }  // namespace
