@@ -218,12 +218,9 @@ PostgresState read_state(const PostgresRows& rows) {
   return out;
 }
 
-Status check_state(const PostgresState& state, const std::string& place) {
-  if (state.version == 0) {
-    return fail(Code::ledger_corrupt, place + ": the ledger's table meta is empty",
-                "restore the database from a backup");
-  }
-  MILLRACE_TRY(check_version(state.version, place));
+namespace {
+
+Status check_settings(const PostgresState& state, const std::string& place) {
   const auto refuse = [&place](const char* name, const std::string& is, const char* wanted) {
     return fail(Code::ledger_settings,
                 place + ": " + name + " is '" + is + "' and must be " + wanted +
@@ -238,6 +235,30 @@ Status check_state(const PostgresState& state, const std::string& place) {
     return refuse("synchronous_commit", state.synchronous_commit, "'on' or 'local'");
   }
   return {};
+}
+
+}  // namespace
+
+Status check_state(const PostgresState& state, const std::string& place) {
+  if (state.version == 0) {
+    return fail(Code::ledger_corrupt, place + ": the ledger's table meta is empty",
+                "restore the database from a backup");
+  }
+  MILLRACE_TRY(check_version(state.version, place));
+  return check_settings(state, place);
+}
+
+Status check_settings(PostgresConnection& connection) {
+  const auto rows = connection.ask(
+      "SELECT convert_to(current_setting('fsync'), 'UTF8'),"
+      " convert_to(current_setting('full_page_writes'), 'UTF8'),"
+      " convert_to(current_setting('synchronous_commit'), 'UTF8')");
+  MILLRACE_TRY(connection.status());
+  PostgresState state;
+  state.fsync = rows.text(0, 0);
+  state.full_page_writes = rows.text(0, 1);
+  state.synchronous_commit = rows.text(0, 2);
+  return check_settings(state, connection.place());
 }
 
 }  // namespace millrace::broker

@@ -37,4 +37,7 @@ extern const char* const state_question;
 PostgresState read_state(const PostgresRows& rows);
 Status check_state(const PostgresState& state, const std::string& place);
 
+// Whether the settings of the server are such, where it may have no tables yet.
+Status check_settings(PostgresConnection& connection);
+
 }  // namespace millrace::broker

@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "broker/ledger/open_ledger.hpp"
+#include "broker/ledger/postgres_ledger.hpp"
+#include "broker/ledger/postgres_schema.hpp"
 #include "broker/ledger/verify_ledger.hpp"
 #include "broker/server/settings.hpp"
 #include "client/commands/command.hpp"
+#include "client/commands/quiet_session.hpp"
 #include "engine/core/device/device.hpp"
 #include "schemas/base/json_writer.hpp"
 #include "schemas/base/net/socket.hpp"
@@ -31,7 +34,7 @@ constexpr std::uint64_t files_each_session = 1, files_besides = 200;
 
 struct Flags {
   BrokerFlags broker;
-  std::string config;
+  std::string config, ledger;
 };
 
 enum class Verdict : std::uint8_t { good, warning, bad };
@@ -137,6 +140,15 @@ void examine_sync(Env& env, const std::string& folder, Findings& findings) {
                 "each commit waits for one: put the ledger on a faster local disk");
 }
 
+void examine_database(const broker::LedgerPlace& place, Findings& findings) {
+  broker::PostgresConnection connection(place.url, broker::PostgresLedgerOptions().schema);
+  Status good = connection.connect();
+  if (good) good = broker::check_settings(connection);
+  if (!good) return findings.tell("ledger", good.error());
+  findings.tell(Verdict::good, "ledger",
+                connection.place() + " answers, and its settings keep what is acknowledged");
+}
+
 void examine_ledger(const broker::Settings& settings, Findings& findings) {
   const auto place = broker::parse_ledger_place(settings.ledger);
   if (!place) return findings.tell("ledger", place.error());
@@ -145,8 +157,7 @@ void examine_ledger(const broker::Settings& settings, Findings& findings) {
                          "name a folder, except for trials");
   }
   if (place->kind == broker::LedgerPlace::Kind::postgres) {
-    return findings.tell(Verdict::good, "ledger",
-                         "in PostgreSQL; the broker checks the server's settings when it starts");
+    return examine_database(*place, findings);
   }
   const auto env = posix_env();
   const std::string& folder = place->folder;
@@ -237,8 +248,14 @@ void examine_devices(Findings& findings) {
                 "install the GPU's driver, or pocl-opencl-icd to use the processor");
 }
 
-void examine_broker(const Flags& flags, bool json, Findings& findings) {
-  const auto status = ask_broker<StatusAnswer>(flags.broker, StatusRequest{}, json);
+Result<StatusAnswer> ask_status(const BrokerFlags& flags) {
+  const SystemClock clock;
+  MILLRACE_ASSIGN(const auto session, open_quiet_session(flags, clock));
+  return EventLoop(*session, clock, loop_options(flags)).request_as<StatusAnswer>(StatusRequest{});
+}
+
+void examine_broker(const Flags& flags, Findings& findings) {
+  const auto status = ask_status(flags.broker);
   if (!status) {
     return findings.tell(Verdict::warning, "broker", status.error().message, status.error().hint);
   }
@@ -251,14 +268,15 @@ void examine_broker(const Flags& flags, bool json, Findings& findings) {
 int run(const Flags& flags, bool json) {
   Findings findings(json);
   examine_versions(findings);
-  if (const auto settings = examine_settings(flags, findings)) {
+  if (auto settings = examine_settings(flags, findings)) {
+    if (!flags.ledger.empty()) settings->ledger = flags.ledger;
     examine_ledger(*settings, findings);
     examine_keys(*settings, findings);
     examine_limits(*settings, findings);
   }
   examine_clock(findings);
   examine_devices(findings);
-  examine_broker(flags, json, findings);
+  examine_broker(flags, findings);
   return findings.bad() ? exit_some_failed : exit_all_done;
 }
 
@@ -270,11 +288,14 @@ void add_doctor_command(CLI::App& app, Invocation& invocation) {
       "Examine this machine for a broker and its engines.\n\n"
       "It looks at settings, disk, keys, limits, clock, OpenCL devices and the running broker, and "
       "says what to do. The exit code is 1 if something is bad.\n\n"
-      "Examples:\n  millrace doctor\n  millrace doctor --config /etc/millrace/broker.toml");
+      "Examples:\n  millrace doctor\n  millrace doctor --config /etc/millrace/broker.toml\n"
+      "  millrace doctor --ledger postgresql://millrace@db.example/millrace");
   auto flags = std::make_shared<Flags>();
   flags->broker.timeout_s = 2;
   command->add_option("--config", flags->config, "the broker's configuration file [the defaults]")
       ->type_name("FILE");
+  command->add_option("--ledger", flags->ledger, "the broker's ledger [that of its configuration]")
+      ->type_name("PLACE");
   add_broker_flags(*command, flags->broker);
   command->callback([&invocation, flags] {
     invocation.action = [&invocation, flags] { return run(*flags, invocation.json); };

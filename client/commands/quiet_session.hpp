@@ -1,7 +1,7 @@
 #pragma once
-// A session for a command that draws the whole terminal, over which no report may be printed. It
-// says nothing when the broker is away; Session::ready() tells. Errors: those of open_session.
-// Thread safety: the main thread.
+// A session for a command that draws the whole terminal, over which no report may be printed, or
+// that tells by itself whether the broker is there. It says nothing when the broker is away;
+// Session::ready() tells. Errors: those of open_session. Thread safety: the main thread.
 #include <memory>
 
 #include "client/commands/command.hpp"

@@ -1,12 +1,20 @@
 """`millrace doctor` examines a machine and says what to do."""
+import contextlib
 import json
+import pathlib
+import sys
+import time
 
+from patience import PATIENCE_S
 from programs import millrace
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "broker"))
+from postgres import PostgresServer  # noqa: E402
 
 
 def doctor(*words, code):
     done = millrace("doctor", "--json", *words)
-    assert done.returncode == code, done.stdout + done.stderr
+    assert (done.returncode, done.stderr) == (code, ""), done.stdout
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return {about: [x for x in found if x["about"] == about] for about in
             {x["about"] for x in found}}
@@ -42,6 +50,31 @@ def test_what_is_wrong_is_named_with_what_to_do(tmp_path):
     assert "broker.key" in found["keys"][0]["what"] and found["keys"][0]["hint"]
     assert found["broker"][0]["verdict"] == "warn" and "start the broker" in \
         found["broker"][0]["hint"]
+
+
+def test_a_ledger_is_examined_where_it_is_named(tmp_path):
+    place = tmp_path / "elsewhere"
+    found = doctor("--ledger", str(place), "--broker", f"ipc://{tmp_path}/none", "--timeout", "1",
+                   code=0)
+    assert found["ledger"][0]["what"].startswith(f"{place} is not there yet")
+
+
+def test_a_database_is_asked_for_its_settings(tmp_path):
+    words = "--broker", f"ipc://{tmp_path}/none", "--timeout", "1"
+    with contextlib.closing(PostgresServer()) as server:
+        found = doctor("--ledger", server.url, *words, code=0)
+        assert "its settings keep what is acknowledged" in found["ledger"][0]["what"]
+        assert server.run("SELECT count(*) FROM pg_namespace WHERE nspname = 'millrace'") == "0"
+        server.run("ALTER SYSTEM SET synchronous_commit = off")
+        server.run("SELECT pg_reload_conf()")
+        until = time.monotonic() + PATIENCE_S
+        while server.run("SHOW synchronous_commit") != "off":
+            assert time.monotonic() < until
+        found = doctor("--ledger", server.url, *words, code=1)
+        assert "synchronous_commit is 'off'" in found["ledger"][0]["what"]
+        assert "postgresql.conf" in found["ledger"][0]["hint"]
+    found = doctor("--ledger", server.url, *words, code=1)
+    assert found["ledger"][0]["verdict"] == "bad" and found["ledger"][0]["what"]
 
 
 def test_a_wrong_configuration_is_told_by_its_line(tmp_path):
