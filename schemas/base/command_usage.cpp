@@ -1,8 +1,10 @@
 #include "schemas/base/command_usage.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "schemas/base/nearest_name.hpp"
@@ -87,11 +89,17 @@ std::optional<Parts> split(const std::string& text, const std::string& first,
                text.substr(next + second.size())};
 }
 
-// All our options that are converted are whole numbers.
+// All our options that are converted are numbers. A number that an option does not take is a
+// fraction, or too large, where the option wants a whole one.
 std::string not_a_number(const std::string& text) {
   const auto parts = split(text, "Could not convert: ", " = ");
   if (!parts) return text;
-  return parts->between + " is " + parts->after + ", not a whole number of a size that it takes";
+  const std::string& value = parts->after;
+  double number = 0;
+  const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool numeric = end == value.data() + value.size() && wrong != std::errc::invalid_argument;
+  return parts->between + " is " + value +
+         (numeric ? ", not a whole number of a size that it takes" : ", not a number");
 }
 
 std::string out_of_range(const std::string& text) {
