@@ -14,6 +14,7 @@
 #include "schemas/base/command_help.hpp"
 #include "schemas/base/command_usage.hpp"
 #include "schemas/base/log.hpp"
+#include "schemas/job_table.hpp"
 
 namespace {
 
@@ -36,6 +37,15 @@ constexpr const char* footer =
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc,
                      [](const char* word) { return std::string_view(word) == "--json"; });
+}
+
+// Other programs take what a job asks for as options of theirs.
+std::string job_field(const std::string& option) {
+  std::string name = option;
+  std::ranges::replace(name, '-', '_');
+  const millrace::JobField* field = millrace::find_job_field(name);
+  if (field == nullptr || !field->supported) return "";
+  return name + " is a field of a job: put \"" + name + "\" into the lines of the input";
 }
 
 // A pipe whose reader has enough and left: that is no failure of the command.
@@ -115,7 +125,7 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) {
       return finish(app.exit(error), wants_json(argc, argv));  // help and version
     }
-    return client::report_error(usage_error(app, error), wants_json(argc, argv));
+    return client::report_error(usage_error(app, error, job_field), wants_json(argc, argv));
   }
   const Result<LogLevel> wanted = log_level_from_name(level);
   if (!wanted) {

@@ -1,12 +1,14 @@
 #include "schemas/base/command_usage.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "schemas/base/foreign_options.hpp"
 #include "schemas/base/nearest_name.hpp"
 
 namespace millrace {
@@ -30,7 +32,16 @@ struct Wrong {
   std::string question{};  // "did you mean ...? "; empty: nobody knows what was meant
 };
 
-std::string meant_option(const CLI::App& app, const std::string& word) {
+// Of an option that has another name in another engine's command line, ours.
+std::string own_name(const std::vector<std::string>& names, const std::string& typed) {
+  for (const auto& [theirs, ours] : foreign_options()) {
+    const bool here = theirs == typed && std::ranges::find(names, ours) != names.end();
+    if (here) return std::string(ours);
+  }
+  return "";
+}
+
+std::string meant_option(const CLI::App& app, const std::string& word, MeaningOfName meaning) {
   std::vector<std::string> names;
   for (const CLI::App* command : chosen_commands(app)) {
     for (const CLI::Option* option : command->get_options()) {
@@ -38,8 +49,25 @@ std::string meant_option(const CLI::App& app, const std::string& word) {
     }
   }
   const std::string typed = word.substr(2, word.find('=') - 2);  // without the dashes
-  const auto nearest = nearest_name(typed, names);
-  return nearest ? "did you mean --" + *nearest + "? " : "";
+  std::string ours = own_name(names, typed);
+  if (ours.empty() && meaning != nullptr) {
+    const std::string meant = meaning(typed);
+    if (!meant.empty()) return meant + "; ";
+  }
+  if (ours.empty()) ours = nearest_name(typed, names).value_or("");
+  return ours.empty() ? "" : "did you mean --" + ours + "? ";
+}
+
+// A word that has no place may belong to the only option that a command still needs, as the model
+// of `vllm serve MODEL` does.
+std::string meant_argument(const CLI::App& app, const std::string& word) {
+  const CLI::App* command = chosen_commands(app).back();
+  std::vector<std::string> absent;
+  for (const CLI::Option* option : command->get_options()) {
+    if (option->get_positional()) return "";
+    if (option->get_required() && option->count() == 0) absent.push_back(option->get_name());
+  }
+  return absent.size() == 1 ? "did you mean " + absent.front() + " " + word + "? " : "";
 }
 
 std::string meant_command(const CLI::App& app, const std::string& word) {
@@ -53,16 +81,18 @@ std::string meant_command(const CLI::App& app, const std::string& word) {
 
 // Names a word that CLI11 could not place. Of an unknown option and its value it is the option, and
 // of an unknown command with options the command.
-Wrong unexpected(const CLI::App& app) {
+Wrong unexpected(const CLI::App& app, MeaningOfName meaning) {
   const std::vector<std::string> words = app.remaining(true);
   if (lacks_command(app) && !words.front().starts_with('-')) {
     return {"there is no command " + words.front(), meant_command(app, words.front())};
   }
   for (const std::string& word : words) {
-    if (word.starts_with("--")) return {"there is no option " + word, meant_option(app, word)};
+    if (word.starts_with("--")) {
+      return {"there is no option " + word, meant_option(app, word, meaning)};
+    }
     if (word.starts_with('-')) return {"there is no option " + word};
   }
-  return {words.front() + " is one argument too many"};
+  return {"\"" + words.front() + "\" is one argument too many", meant_argument(app, words.front())};
 }
 
 // The option that an error's text names in its beginning, before a colon.
@@ -114,11 +144,11 @@ std::string wrong_count(const CLI::App& app, const std::string& text) {
   return option->get_name() + (option->count() > 1 ? " is given more than once" : " has no value");
 }
 
-Wrong what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+Wrong what_is_wrong(const CLI::App& app, const CLI::ParseError& error, MeaningOfName meaning) {
   std::string text = error.what();
   switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
     case CLI::ExitCodes::ExtrasError:
-      return unexpected(app);
+      return unexpected(app, meaning);
     case CLI::ExitCodes::ConversionError:
       return {not_a_number(text)};
     case CLI::ExitCodes::ValidationError:
@@ -127,7 +157,7 @@ Wrong what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
       return {wrong_count(app, text)};
     case CLI::ExitCodes::RequiredError:
       // An option that is absent may be there under a wrong name, so the wrong name comes first.
-      if (!app.remaining(true).empty()) return unexpected(app);
+      if (!app.remaining(true).empty()) return unexpected(app, meaning);
       return {lacks_command(app) ? "no command is given" : text};
     default:
       return {text};
@@ -136,10 +166,10 @@ Wrong what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+Error usage_error(const CLI::App& app, const CLI::ParseError& error, MeaningOfName meaning) {
   std::string command;
   for (const CLI::App* chosen : chosen_commands(app)) command += chosen->get_name() + " ";
-  const Wrong wrong = what_is_wrong(app, error);
+  const Wrong wrong = what_is_wrong(app, error, meaning);
   return {Code::usage, wrong.message, wrong.question + "see " + command + "--help"};
 }
 

@@ -6,6 +6,8 @@
 //     const Error wrong = usage_error(app, error);
 //
 // Thread safety: call it before threads start.
+#include <string>
+
 #include "schemas/base/error.hpp"
 
 namespace CLI {
@@ -15,7 +17,12 @@ class ParseError;
 
 namespace millrace {
 
+// Says what a name means that is no option, in a sentence for a hint; empty: nothing.
+using MeaningOfName = std::string (*)(const std::string& name);
+
 // The error has the code `usage`, and its hint names the --help of the command that was chosen.
-Error usage_error(const CLI::App& app, const CLI::ParseError& error);
+// `meaning` is asked about an option that the command does not have.
+Error usage_error(const CLI::App& app, const CLI::ParseError& error,
+                  MeaningOfName meaning = nullptr);
 
 }  // namespace millrace

@@ -42,7 +42,7 @@ def run(name, *words, **settings):
 @pytest.mark.parametrize("words, says", [
     (("millrace", "run", "--modle", "m.gguf"), [r"no option --modle \(did you mean --model\?"]),
     (("millrace", "status", "0", "--temperature"), [r"no option --temperature"]),
-    (("millrace", "status", "0", "1"), [r"\b0 is one argument too many|too many"]),
+    (("millrace", "status", "0", "1"), [r'"0" is one argument too many']),
     (("millrace", "stauts"), [r"did you mean status or stats\?"]),
     (("millrace", "status", "--broker", "foo"), [r"tcp://HOST:PORT or ipc://PATH"]),
     (("millrace", "submit", "/nowhere.jsonl"), [r"does not exist"]),
