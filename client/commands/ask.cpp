@@ -76,6 +76,7 @@ class AskRun {
   Status run();
 
  private:
+  Status take_prompt();
   Status converse(Session& session, EventHandler& beside);
   Status answer(Session& session, EventHandler& beside, const std::string& prompt);
   Status print(AnswerPart part, std::string_view text);
@@ -86,12 +87,14 @@ class AskRun {
   bool json_, terminal_;
   const SystemClock clock_;
   WaitNote note_;
-  std::vector<Turn> turns_;  // of this chat
-  std::string answer_;       // to the last prompt
+  std::optional<std::string> prompt_;  // none: a chat in a terminal
+  std::vector<Turn> turns_;            // of this chat
+  std::string answer_;                 // to the last prompt
   bool line_open_ = false, dim_ = false;
 };
 
 Status AskRun::run() {
+  MILLRACE_TRY(take_prompt());
   if (flags_.engine.flags.model.empty()) {
     MILLRACE_ASSIGN(const auto session,
                     open_session(flags_.broker, clock_, json_, [this] { note_.clear(); }));
@@ -107,16 +110,27 @@ Status AskRun::run() {
   return converse(backend->session(), *backend);
 }
 
-// Without a prompt: a chat in a terminal, or one prompt that is all of standard input.
-Status AskRun::converse(Session& session, EventHandler& beside) {
-  const bool given = !flags_.prompt.empty() && flags_.prompt != standard_stream;
-  if (given) {
-    return answer(session, beside, flags_.prompt);
+// The prompt that was given, or all of standard input; none begins a chat in a terminal. A chat
+// template makes an empty prompt into a few tokens, so that a model would answer nothing at length.
+Status AskRun::take_prompt() {
+  constexpr std::string_view blanks = " \t\r\n";
+  if (!flags_.prompt.empty() && flags_.prompt != standard_stream) {
+    prompt_ = flags_.prompt;
+  } else if (::isatty(STDIN_FILENO) == 0) {
+    prompt_ = std::string{std::istreambuf_iterator<char>(std::cin), {}};
+    MILLRACE_TRY(check_text(*prompt_));
   }
-  if (::isatty(STDIN_FILENO) == 0) {
-    const std::string prompt{std::istreambuf_iterator<char>(std::cin), {}};
-    MILLRACE_TRY(check_text(prompt));
-    return answer(session, beside, prompt);
+  if (!prompt_ ||
+      (flags_.raw ? !prompt_->empty() : prompt_->find_first_not_of(blanks) != std::string::npos)) {
+    return {};
+  }
+  return fail(Code::empty_prompt, "the prompt is empty",
+              "give a text on the command line or on standard input");
+}
+
+Status AskRun::converse(Session& session, EventHandler& beside) {
+  if (prompt_) {
+    return answer(session, beside, *prompt_);
   }
   note_.clear();
   std::fputs("An empty line or Ctrl-D ends the chat.\n", stderr);

@@ -46,6 +46,16 @@ def test_what_fails_is_told(broker):
     assert engine.returncode == 2 and "add --model" in engine.stderr
 
 
+def test_an_empty_prompt_is_refused_before_anything_starts(tmp_path):
+    nowhere = ("--broker", f"ipc://{tmp_path}/none")
+    for words in (("ask",), ("ask", ""), ("ask", " \n"), ("ask", "-"), ("ask", "--raw")):
+        done = millrace(*words, *nowhere, text="")
+        assert done.returncode == 3, words
+        assert "empty_prompt: the prompt is empty (give a text on" in done.stderr, words
+    done = millrace("ask", *nowhere, text="\n")
+    assert done.returncode == 3 and "empty_prompt" in done.stderr
+
+
 def test_an_interrupted_question_is_cancelled(broker):
     broker.engine(STUB_DELAY_MS="60000")
     process = subprocess.Popen(broker.command("ask", "--raw", "slow"), stdout=subprocess.PIPE,
