@@ -11,6 +11,7 @@
 #include "client/commands/contexts.hpp"
 #include "client/commands/list_output.hpp"
 #include "schemas/base/json_writer.hpp"
+#include "schemas/base/net/socket.hpp"
 
 namespace millrace::client {
 namespace {
@@ -36,6 +37,7 @@ Result<std::string> key_path(const std::string& key) {
 Status add(const Flags& flags) {
   const auto env = posix_env();
   MILLRACE_ASSIGN(Contexts contexts, load_contexts(*env));
+  MILLRACE_TRY(net::check_endpoints(flags.broker));
   MILLRACE_ASSIGN(std::string key, key_path(flags.key));
   const bool known = contexts.all.contains(flags.name);
   MILLRACE_TRY(contexts.add(flags.name, {flags.broker, std::move(key)}));

@@ -109,9 +109,11 @@ std::vector<std::string> program_arguments(const ProgramFlags& flags) {
 
 Status begin_program(const ProgramFlags& flags) {
   MILLRACE_TRY(set_up_log(flags.log));
+  // All of this before the slow load of a model.
+  MILLRACE_TRY(net::check_endpoints(flags.broker));
   const net::EndpointList brokers(flags.broker);
   for (const std::string& endpoint : brokers.all()) {
-    MILLRACE_TRY(net::prepare_endpoint(endpoint));  // before the slow load of a model
+    MILLRACE_TRY(net::prepare_endpoint(endpoint));
   }
   MILLRACE_TRY(key_for(flags.key, flags.broker));
   MILLRACE_TRY(trace::check_url(flags.traces));

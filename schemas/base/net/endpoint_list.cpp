@@ -3,7 +3,6 @@
 #include <array>
 
 namespace millrace::net {
-namespace {
 
 bool begins_endpoint(std::string_view text) {
   constexpr std::array<std::string_view, 3> schemes{"tcp://", "ipc://", "inproc://"};
@@ -12,8 +11,6 @@ bool begins_endpoint(std::string_view text) {
   }
   return false;
 }
-
-}  // namespace
 
 EndpointList::EndpointList(std::string_view text) {
   std::size_t begin = 0;

@@ -9,6 +9,8 @@
 
 namespace millrace::net {
 
+bool begins_endpoint(std::string_view text);  // with tcp://, ipc:// or inproc://
+
 class EndpointList {
  public:
   // Commas part the endpoints, but for those inside of the path of a unix socket.

@@ -12,6 +12,8 @@
 #include <utility>
 #include <zmq.hpp>
 
+#include "schemas/base/net/endpoint_list.hpp"
+
 namespace millrace::net {
 namespace {
 
@@ -196,6 +198,18 @@ Status Socket::unbind(const std::string& endpoint) {
 Status Socket::connect(const std::string& endpoint) {
   MILLRACE_TRY(check_port(endpoint, false));
   return attempt("cannot connect to " + endpoint, [&] { handle_->connect(endpoint); });
+}
+
+Status check_endpoints(std::string_view endpoints) {
+  const EndpointList list(endpoints);
+  for (const std::string& endpoint : list.all()) {
+    if (!begins_endpoint(endpoint)) {
+      return fail(Code::usage, "\"" + endpoint + "\" is not an endpoint",
+                  "write tcp://HOST:PORT or ipc:///PATH");
+    }
+    MILLRACE_TRY(check_port(endpoint, false));
+  }
+  return {};
 }
 
 Result<std::string> Socket::last_endpoint() const {

@@ -122,6 +122,10 @@ class Socket {
   std::thread::id owner_;
 };
 
+// Refuses endpoints that connect() would refuse for how they are written, several with commas:
+// before a slow start, or before they are stored for later. Errors: usage.
+Status check_endpoints(std::string_view endpoints);
+
 std::string library_version();  // of libzmq: "4.3.4"
 bool has_curve();
 

@@ -45,11 +45,15 @@ def test_wrong_names_and_files_are_refused(go, tmp_path):
                         (("rm", "local"), "always there"),
                         (("add", "local", "--broker", "ipc:///x"), "choose another name"),
                         (("add", "a b", "--broker", "ipc:///x"), "cannot be the name"),
+                        (("add", "c", "--broker", "10.0.0.5:5570"),
+                         '"10.0.0.5:5570" is not an endpoint (write tcp://HOST:PORT'),
+                        (("add", "c", "--broker", "tcp://10.0.0.5"), "a port is a number"),
                         (("add", "c", "--broker", "ipc:///x", "--key", "none.key"),
                          "does not exist")):
         done = go("context", *words)
         assert done.returncode == 2 and says in done.stderr, words
     stored = tmp_path / "config" / "millrace" / "contexts.json"
+    assert not stored.exists(), "nothing of these is stored"
     stored.parent.mkdir(parents=True)
     stored.write_text("{}")
     done = go("status")

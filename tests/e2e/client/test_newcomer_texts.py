@@ -48,6 +48,8 @@ def run(name, *words, **settings):
     (("millrace", "submit", "/nowhere.jsonl"), [r"does not exist"]),
     (("millrace", "errors", "trimmed"), [r"no longer kept\n +go on from"]),
     (("millrace-broker", "--ledgr", "x"), [r"no option --ledgr"]),
+    (("millrace-engine", "--model", "m.gguf", "--broker", "a:1"),
+     [r'"a:1" is not an endpoint\n +write tcp://HOST:PORT']),
 ], ids=lambda x: " ".join(x)[:40] if isinstance(x, tuple) else "")
 def test_a_wrong_command_is_told_in_plain_words(words, says):
     check(run(*words), says)
