@@ -60,6 +60,33 @@ def test_results_come_while_the_source_is_slow(client):
     asyncio.run(main())
 
 
+def test_a_source_is_left_where_the_iteration_ends(client):
+    """The task that waits for the next item would else take it, and be told of at the end."""
+    async def main():
+        others = asyncio.all_tasks()
+        queue = asyncio.Queue()
+        queue.put_nowait("p0")
+
+        class Endless:
+            def __aiter__(self):
+                return self
+
+            async def __anext__(self):
+                return await queue.get()
+
+        async with millrace.AsyncClient() as one:
+            for iterate in (one.map, one.submit_each):
+                answers = iterate(Endless())
+                assert (await answers.__anext__()).ok
+                await answers.aclose()
+                assert asyncio.all_tasks() == others
+                queue.put_nowait("p1")
+                await asyncio.sleep(0)
+                assert queue.qsize() == 1
+
+    asyncio.run(main())
+
+
 def test_a_source_is_not_waited_for_while_the_broker_has_no_room():
     """Once the item is there, such a wait would end at once, again and again."""
     class Link:

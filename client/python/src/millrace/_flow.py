@@ -8,7 +8,7 @@ import asyncio
 import time
 import weakref
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any, AsyncIterator, Generator, Iterable, List, Mapping, Optional, Union
+from typing import Any, AsyncGenerator, Generator, Iterable, List, Mapping, Optional, Union
 
 from ._codes import UsageError
 
@@ -85,10 +85,8 @@ async def _pull(source: Any) -> Any:
         return END
 
 
-def _pulled(source: Any) -> Any:
-    """The next item of a source that may be asynchronous: then as a future that the flow reads."""
-    if not hasattr(source, "__anext__"):
-        return next(source, END)
+def _pulled(task: "asyncio.Task[Any]") -> "Future[Any]":
+    """The next item of an asynchronous source, as a future that the flow reads."""
     found: "Future[Any]" = Future()
     found.set_running_or_notify_cancel()
 
@@ -100,7 +98,6 @@ def _pulled(source: Any) -> Any:
         else:
             found.set_result(task.result())
 
-    task = asyncio.ensure_future(_pull(source))
     task.add_done_callback(done)
     return found
 
@@ -142,9 +139,10 @@ class AsyncRun:
         self._flow = flow
         self.value: Any = None
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    async def __aiter__(self) -> AsyncGenerator[Any, None]:
         value: Any = None
         bell = _Bell()
+        pull: "Optional[asyncio.Task[Any]]" = None
         try:
             while True:
                 step = self._flow.send(value)
@@ -153,8 +151,11 @@ class AsyncRun:
                     for item in step.items:
                         yield item
                         step.taken += 1
+                elif isinstance(step, Pull) and hasattr(step.source, "__anext__"):
+                    pull = asyncio.ensure_future(_pull(step.source))
+                    value = _pulled(pull)
                 elif isinstance(step, Pull):
-                    value = _pulled(step.source)
+                    value = next(step.source, END)
                 elif step.futures:
                     await bell.wait(step.futures, step.timeout_s)
                 else:
@@ -163,9 +164,12 @@ class AsyncRun:
             self.value = stop.value
         finally:
             self._flow.close()
+            if pull is not None and not pull.done():
+                pull.cancel()  # nobody would get the item
+                await asyncio.wait([pull])
 
 
-def aiterate(flow: Flow) -> AsyncIterator[Any]:
+def aiterate(flow: Flow) -> AsyncGenerator[Any, None]:
     return AsyncRun(flow).__aiter__()
 
 

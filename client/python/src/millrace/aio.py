@@ -128,6 +128,7 @@ class AsyncClient:
                 yield result
         finally:
             bar.close()
+            await results.aclose()
 
     # Results
 
