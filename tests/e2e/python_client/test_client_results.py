@@ -1,4 +1,5 @@
 """Following a stream over kills of the reader and of the broker: no result is lost or doubled."""
+import asyncio
 import json
 import random
 import subprocess
@@ -144,6 +145,37 @@ def test_a_cursor_of_the_broker_moves_over_what_was_taken(client):
         next(client.results("mine", limit=-1))
     until(lambda: client.call("cursors_request", stream="mine")["cursors"][0]["number"] == 5,
           "move of the cursor")
+
+
+def test_a_cursor_is_left_while_the_broker_is_away(place, client, caplog):
+    """The end of the iteration raised an error of futures, not of Millrace."""
+    submit(client, 5)
+    with millrace.Client(connect_timeout_s=0.3) as hasty:
+        results = hasty.results("mine", cursor="c")
+        assert [next(results).number for _ in range(3)] == [1, 2, 3]
+        place.kill_broker()
+        results.close()
+        assert not any("cursor" in one for one in caplog.messages)  # it may still move
+    assert "the cursor c of the stream mine may not have moved" in caplog.messages[-1]
+
+
+def test_a_cursor_that_is_left_keeps_nobody_else_waiting(place, client):
+    """The end of an asynchronous iteration waited in the loop, for a broker that it would start."""
+    submit(client, 5)
+
+    async def main():
+        async with millrace.AsyncClient() as one:
+            results = one.results("mine", cursor="c")
+            assert [(await results.__anext__()).number for _ in range(3)] == [1, 2, 3]
+            place.kill_broker()
+            left = asyncio.ensure_future(results.aclose())
+            await asyncio.sleep(0)
+            await asyncio.get_running_loop().run_in_executor(None, place.start_broker)
+            await left
+            await one.status()  # the question before it has its answer
+        return client.call("cursors_request", stream="mine")["cursors"][0]["number"]
+
+    assert asyncio.run(main()) == 2
 
 
 def test_results_that_are_gone_and_other_ledgers_are_told(place, client):

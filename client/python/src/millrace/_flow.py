@@ -34,12 +34,14 @@ class Pull:
 
 
 class Emit:
-    """Items for the user. `taken` counts those that the user is done with."""
+    """Items for the user. `taken` counts those that the user is done with. Where the user stops
+    among them, the flow may name in `last` what is waited for before the iteration has ended."""
 
-    __slots__ = ("items", "taken")
+    __slots__ = ("items", "taken", "last")
 
     def __init__(self, items: List[Any]) -> None:
         self.items, self.taken = items, 0
+        self.last: Optional[Wait] = None
 
 
 Flow = Generator[Union[Wait, Pull, Emit], Any, Any]
@@ -48,6 +50,7 @@ Flow = Generator[Union[Wait, Pull, Emit], Any, Any]
 def iterate(flow: Flow) -> Generator[Any, None, Any]:
     """Drives a flow in the calling thread, which blocks while the flow waits."""
     value: Any = None
+    step: Any = None
     try:
         while True:
             step = flow.send(value)
@@ -66,6 +69,8 @@ def iterate(flow: Flow) -> Generator[Any, None, Any]:
         return stop.value
     finally:
         flow.close()
+        if isinstance(step, Emit) and step.last is not None:
+            wait(step.last.futures, step.last.timeout_s)
 
 
 def finish(flow: Flow) -> Any:
@@ -141,6 +146,7 @@ class AsyncRun:
 
     async def __aiter__(self) -> AsyncGenerator[Any, None]:
         value: Any = None
+        step: Any = None
         bell = _Bell()
         pull: "Optional[asyncio.Task[Any]]" = None
         try:
@@ -167,6 +173,8 @@ class AsyncRun:
             if pull is not None and not pull.done():
                 pull.cancel()  # nobody would get the item
                 await asyncio.wait([pull])
+            if isinstance(step, Emit) and step.last is not None:
+                await _Bell().wait(step.last.futures, step.last.timeout_s)
 
 
 def aiterate(flow: Flow) -> AsyncGenerator[Any, None]:

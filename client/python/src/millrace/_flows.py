@@ -1,4 +1,5 @@
 """Submitting and reading, each written once for both kinds of clients (_flow.py)."""
+import logging
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -14,6 +15,7 @@ from ._results import Partial
 from ._submitter import Receipt, Submitter
 from ._watchers import Watcher
 
+log = logging.getLogger("millrace")
 PULLS_AT_ONCE = 256  # before answers are looked at
 REFUSALS_KEPT = 1_000
 PARTIALS_KEPT = 10_000
@@ -186,8 +188,17 @@ def _give(link: Link, asked: Reading, results: List[Result]) -> Flow:
             moved = link.ask("acknowledge", {
                 "stream": asked.stream, "cursor": asked.cursor,
                 "number": results[emitted.taken - 1].number})
-            if emitted.taken < len(results):
-                moved.exception(link.options.connect_timeout_s)  # the user stops here
+            if emitted.taken < len(results):  # the user stops here
+                moved.add_done_callback(lambda answer: _tell_unmoved(asked, answer))
+                emitted.last = Wait([moved], link.options.connect_timeout_s)
+
+
+def _tell_unmoved(asked: Reading, answer: "Future[Any]") -> None:
+    """An iteration that is being left raises nothing any more."""
+    error = answer.exception()
+    if error is not None:
+        log.warning("the cursor %s of the stream %s may not have moved over all that was read, "
+                    "which then comes again: %s", asked.cursor, asked.stream, error)
 
 
 def _batch_begins(link: Link, asked: Reading) -> Flow:
