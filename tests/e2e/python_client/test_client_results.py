@@ -83,29 +83,6 @@ def test_an_output_is_cut_to_what_its_position_covers(client, tmp_path):
     assert path.read_text() == "1\n2\nab\n"
 
 
-def test_the_first_bytes_of_an_output_may_be_left_without_their_position(tmp_path):
-    with millrace.Output(tmp_path / "out"):
-        (tmp_path / "out").write_text("half a li")  # as a kill in the first commit leaves it
-    with millrace.Output(tmp_path / "out") as out:
-        assert out.position is None and (tmp_path / "out").read_text() == ""
-
-
-def test_an_output_refuses_what_it_cannot_go_on_with(tmp_path):
-    (tmp_path / "other").write_text("of another program")
-    with pytest.raises(errors.InputChangedError, match="no position"):
-        millrace.Output(tmp_path / "other")
-    out = millrace.Output(tmp_path / "a")
-    with pytest.raises(errors.OutputInUseError):
-        millrace.Output(tmp_path / "a")
-    out.write("abc", millrace.Position("s", "e", 1))
-    out.close()
-    (tmp_path / "a").write_text("a")
-    with pytest.raises(errors.InputChangedError, match="1 bytes"):
-        millrace.Output(tmp_path / "a")
-    with pytest.raises(errors.IoError):
-        millrace.Output(tmp_path / "nosuch" / "a")
-
-
 def test_everything_goes_on_when_the_broker_was_killed(place, client):
     """Results are being read, and jobs submitted, while the broker is killed and started again."""
     submit(client, 500)

@@ -3,9 +3,10 @@ import fcntl
 import json
 import os
 import time
-from typing import Any, Optional, Union
+from contextlib import suppress
+from typing import Any, Optional, Tuple, Union
 
-from ._codes import InputChangedError, IoError, OutputInUseError
+from ._codes import InputChangedError, IoError, OutputInUseError, UsageError
 from ._reader import Position
 from ._result import Result
 
@@ -64,16 +65,30 @@ class Output:
             return 0
         except (OSError, ValueError) as error:
             raise IoError(f"cannot read {self._side}: {error}") from None
-        size = int(known["bytes"])
+        size, position = self._known(known)
         if there < size:
             raise InputChangedError(
                 f"{self.path} has {there} bytes, and {self._side} tells of {size}",
                 "restore the output, or remove both files to begin anew")
-        os.ftruncate(self._file, size)
-        os.lseek(self._file, size, os.SEEK_SET)
-        if known["position"]:
-            self.position = Position.parse(known["position"])
+        try:
+            os.ftruncate(self._file, size)
+        except OSError as error:
+            raise IoError(f"cannot cut {self.path} to the {size} bytes that count: "
+                          f"{error.strerror}") from None
+        self.position = position
         return size
+
+    def _known(self, known: Any) -> "Tuple[int, Optional[Position]]":
+        """What the position file tells: how many bytes count, and the position they reach to."""
+        facts = known if isinstance(known, dict) else {}
+        size, position = facts.get("bytes"), facts.get("position", "")
+        if type(size) is int and size >= 0 and (position is None or isinstance(position, str)):
+            try:
+                return size, None if position is None else Position.parse(position)
+            except UsageError:
+                pass  # refused as any other content
+        raise IoError(f"{self._side} does not hold what an Output writes: {str(known)[:80]}",
+                      f"restore it, or remove it and {self.path} to begin anew")
 
     def write(self, record: Any, result: Union[Result, Position]) -> None:
         """Appends a record made of this result: bytes, a str, or else an object as a line of JSON.
@@ -87,6 +102,7 @@ class Output:
 
     def add(self, record: Any) -> None:
         """Appends a record without its result: it counts with the next `write`."""
+        self._check_open()
         if isinstance(record, str):
             record = record.encode()
         elif not isinstance(record, (bytes, bytearray)):
@@ -99,23 +115,30 @@ class Output:
 
     def commit(self) -> None:
         """Brings to disk what was written, and then that it counts."""
+        self._check_open()
         self._committed = time.monotonic()
         if self._reached is None:
             return
         data = memoryview(bytes(self._buffer[:self._whole]))
         try:
+            os.lseek(self._file, self._size, os.SEEK_SET)  # over what another try may have left
             while data:
                 data = data[os.write(self._file, data):]
             os.fsync(self._file)
         except OSError as error:
-            os.ftruncate(self._file, self._size)
-            os.lseek(self._file, self._size, os.SEEK_SET)
+            with suppress(OSError):  # the next commit writes over it, and the next Output cuts it
+                os.ftruncate(self._file, self._size)
             raise IoError(f"cannot write {self.path}: {error.strerror}") from None
         self._size += self._whole
         del self._buffer[:self._whole]
         self._whole = 0
         self.position, self._reached = self._reached, None
         self._write_side()
+
+    def _check_open(self) -> None:
+        if self._file < 0:
+            raise UsageError(f"the output {self.path} is closed",
+                             "write inside the `with`, or open it again with millrace.Output")
 
     def _write_side(self) -> None:
         new = self._side + ".new"
