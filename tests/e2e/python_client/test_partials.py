@@ -12,18 +12,22 @@ def test_a_partial_has_its_tokens():
 
 
 class Reading:
-    """Reads the partials of a stream in a thread until they end."""
+    """Reads the partials of a stream in a thread until they end, or the first of one job came."""
 
-    def __init__(self, client, stream):
+    def __init__(self, client, stream, last=None):
         self.partials, self.error = [], None
-        self.thread = threading.Thread(target=self._read, args=(client, stream), daemon=True)
+        watchers = client._link.watchers._by_stream
+        before = len(watchers.get(stream, ()))
+        self.thread = threading.Thread(target=self._read, args=(client, stream, last), daemon=True)
         self.thread.start()
-        until(lambda: self.error or stream in client._link.watchers._by_stream, "watch")
+        until(lambda: self.error or len(watchers.get(stream, ())) > before, "watch")
 
-    def _read(self, client, stream):
+    def _read(self, client, stream, last):
         try:
             for partial in client.partials(stream):
                 self.partials.append(partial)
+                if partial.job == last:
+                    return
         except errors.MillraceError as error:
             self.error = error
 
@@ -43,6 +47,19 @@ def test_they_come_also_after_a_restart(bare_place):
             bare_place.kill_broker()
             bare_place.start_broker()
         assert {one.job for one in reading.partials} == {"a", "b"} and reading.error is None
+
+
+def test_two_may_read_one_stream_and_the_end_of_one_is_not_that_of_the_other(bare_place):
+    bare_place.start_broker()
+    bare_place.start_engine("--text", "one two three four", "--job-steps", "4")
+    with millrace.Client() as client:
+        long, short = Reading(client, "s"), Reading(client, "s", last="a")
+        client.submit("x", id="a", stream="s", partials=True)
+        short.thread.join()
+        until(lambda: long.text("a") == "one two three four", "text")
+        client.submit("x", id="b", stream="s", partials=True)
+        until(lambda: long.text("b") == "one two three four", "text")
+        assert {one.job for one in short.partials} == {"a"} and short.error is None
 
 
 def test_the_end_of_the_client_ends_them(place):

@@ -258,7 +258,8 @@ def partials(link: Link, stream: str) -> Flow:
         failure.append(error)
         ring()
 
-    link.watchers.add(stream, Watcher(take, fail))
+    watcher = Watcher(take, fail)
+    link.watchers.add(stream, watcher)
     try:
         while True:
             if rung[0].done():
@@ -271,4 +272,4 @@ def partials(link: Link, stream: str) -> Flow:
             else:
                 yield Wait([rung[0]], WAIT_MOST_S)
     finally:
-        link.watchers.remove(stream)
+        link.watchers.remove(stream, watcher)
