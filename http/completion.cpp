@@ -119,7 +119,11 @@ void Completion::submit() {
 
 void Completion::take_answers(const std::vector<SubmitAnswer>& answers) {
   for (const SubmitAnswer& answer : answers) {
-    if (answer.error) return on_failure(*answer.error);
+    if (!answer.error) continue;
+    Error error = *answer.error;
+    // Whoever sent the request chose no job's id, but its key.
+    if (error.code == Code::conflict) error.hint = "send it with another Idempotency-Key";
+    return on_failure(error);
   }
   for (const SubmitAnswer& answer : answers) {
     if (answer.known && answer.state && is_end(*answer.state)) desk_->find_result(answer.job);

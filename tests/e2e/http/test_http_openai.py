@@ -187,7 +187,9 @@ def test_an_idempotency_key_gives_the_same_job(make_place):
     assert {x[1]["choices"][0]["message"]["content"] for x in answers} == {"kept"}
     assert len(place.jobs()) == 1
     other = {**body, "temperature": 0.5}
-    assert place.post("/v1/chat/completions", other, **key)[0] == 409
+    status, answer, _ = place.post("/v1/chat/completions", other, **key)
+    assert (status, answer["error"]["code"]) == (409, "conflict")
+    assert answer["error"]["hint"] == "send it with another Idempotency-Key"
     assert place.post("/v1/chat/completions", body, **{"Idempotency-Key": "a b"})[0] == 400
 
 
