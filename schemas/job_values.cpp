@@ -78,6 +78,7 @@ Status read_part(Reader& in, const Path& part, std::string& out) {
   const Token map = next(in);
   if (map.type != Type::map) return wire::wrong_type(part, "a map", map);
   std::string type;
+  bool text = false;
   for (std::uint32_t k = 0; k < map.count; ++k) {
     const std::string_view key = next(in).bytes;
     const Path here{&part, key};
@@ -85,12 +86,15 @@ Status read_part(Reader& in, const Path& part, std::string& out) {
       MILLRACE_TRY(wire::read(in, here, type));
     } else if (key == "text") {
       MILLRACE_TRY(wire::read(in, here, out));
+      text = true;
     } else {
       wire::skip(in);  // a field of another type of part, which is refused below
     }
   }
-  if (type == "text") return {};
-  return unsupported(Path{&part, "type"}.text(), "text");
+  if (type != "text") return unsupported(Path{&part, "type"}.text(), "text");
+  if (text) return {};
+  return fail(Code::missing_field, part.text() + ".text is absent",
+              R"(a part is {"type": "text", "text": ...})");
 }
 
 // Reads a message's content: a string, or OpenAI's list of parts, which may be texts only.

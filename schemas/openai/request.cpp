@@ -65,10 +65,11 @@ Result<json> take_prompts(Endpoint endpoint, json& body) {
   }
   for (std::size_t i = 0; i < prompt->size(); ++i) {
     const json& item = (*prompt)[i];
-    if (item.is_string() || item.is_array()) continue;
+    if (item.type() == (*prompt)[0].type()) continue;
+    const bool texts = (*prompt)[0].is_string();
     return fail(Code::invalid_value,
-                "prompt[" + std::to_string(i) + "] is " + type_of(item) +
-                    ", not a text or an array of token ids",
+                "prompt[" + std::to_string(i) + "] is " + type_of(item) + ", not " +
+                    (texts ? "a text" : "an array of token ids") + " as prompt[0]",
                 "give all prompts as texts, or all as token ids");
   }
   return std::exchange(*prompt, json::array({nullptr}));

@@ -58,6 +58,30 @@ Status map_prompt(json& body) {
   return {};
 }
 
+// A job may hold tools of any form, for templates of any kind; those of OpenAI's form are whole.
+Status check_tools(const json& body) {
+  const auto tools = body.find("tools");
+  if (tools == body.end() || !tools->is_array()) return {};
+  constexpr auto* form = R"(a tool is {"type": "function", "function": {"name": ...}})";
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    const json& tool = (*tools)[i];
+    if (!tool.is_object() || tool.value("type", json()) != "function") continue;
+    const std::string name = "tools[" + std::to_string(i) + "].function";
+    const json function = tool.value("function", json());
+    if (function.is_null()) return fail(Code::missing_field, name + " is absent", form);
+    if (!function.is_object()) {
+      return fail(Code::invalid_value, name + " is " + type_of(function) + ", not an object", form);
+    }
+    const json called = function.value("name", json());
+    if (called.is_null()) return fail(Code::missing_field, name + ".name is absent", form);
+    if (!called.is_string()) {
+      return fail(Code::invalid_value, name + ".name is " + type_of(called) + ", not a string",
+                  form);
+    }
+  }
+  return {};
+}
+
 // OpenAI's messages hold the arguments of earlier calls as JSON inside a text, but chat templates
 // write an object as JSON: a text would be quoted once more. A text that holds no object stays.
 void open_arguments(json& body) {
@@ -123,6 +147,7 @@ Result<json> job_of_body(Endpoint endpoint, json body) {
   }
   MILLRACE_TRY(check_names(body));
   if (endpoint == Endpoint::chat) {
+    MILLRACE_TRY(check_tools(body));
     open_arguments(body);
     return body;
   }

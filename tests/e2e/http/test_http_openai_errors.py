@@ -37,6 +37,19 @@ def test_parts_of_messages_that_are_no_text(client):
 
 
 @pytest.mark.parametrize("fields, param", [
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]},
+     "messages[0].content[0].text"),
+    ({"tools": [TOOL, {"type": "function"}]}, "tools[1].function"),
+    ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name")],
+    ids=lambda value: value if isinstance(value, str) else "")
+def test_what_a_message_or_a_tool_lacks(client, place, fields, param):
+    with pytest.raises(openai.BadRequestError) as caught:
+        chat(client, **fields)
+    assert (caught.value.code, caught.value.param) == ("missing_field", param)
+    assert caught.value.body["hint"] and not place.jobs()
+
+
+@pytest.mark.parametrize("fields, param", [
     ({"logit_bias": {"5": 101}}, "logit_bias"), ({"top_logprobs": 3}, "top_logprobs"),
     ({"logprobs": True, "top_logprobs": 1000}, "top_logprobs"), ({"n": 0}, "n"),
     ({"max_tokens": 0}, "max_tokens"), ({"stop": [1]}, "stop[0]"),
@@ -52,6 +65,7 @@ def test_values_that_are_wrong(client, fields, param):
 
 @pytest.mark.parametrize("fields, param", [
     ({"prompt": [-1]}, "prompt[0]"), ({"prompt": ["a", 1]}, "prompt"),
+    ({"prompt": ["a", [1]]}, "prompt[1]"), ({"prompt": [[1], "a"]}, "prompt[1]"),
     ({"prompt": "a", "suffix": "b"}, "suffix"), ({"prompt": "a", "best_of": 3}, "best_of"),
     ({"prompt": "a", "extra_body": {"echo": "yes"}}, "echo"),
     ({"prompt": ["a"] * 3000}, "prompt")],

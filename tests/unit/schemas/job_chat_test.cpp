@@ -31,6 +31,8 @@ TEST(Job, ChatMessages) {
   EXPECT_REFUSED(
       one({{"role", str("user")}, {"content", arr({map({{"type", str("image_url")}})})}}),
       unsupported_field, "messages[0].content[0].type");
+  EXPECT_REFUSED(one({{"role", str("user")}, {"content", arr({map({{"type", str("text")}})})}}),
+                 missing_field, "messages[0].content[0].text");
 }
 
 // A message may hold any JSON, in its order; null means absent.

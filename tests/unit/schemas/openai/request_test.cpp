@@ -150,7 +150,11 @@ TEST(OpenAIRequest, EachPromptIsAJob) {
   EXPECT_EQ(std::get<Tokens>(job_of(completion(R"("prompt":[1,2])")).request.prompt),
             (Tokens{1, 2}));
   EXPECT_EQ(completion(R"("prompt":"p")").jobs.size(), 1U);
-  expect_refused(Endpoint::completion, R"({"prompt":["a",["b"]]})", Code::invalid_token);
+  expect_refused(Endpoint::completion, R"({"prompt":[[1],["b"]]})", Code::invalid_token);
+  for (const char* mixed : {R"(["a",[1]])", R"([[1],"a"])", R"(["a",1])", R"([[1],1])"}) {
+    expect_refused(Endpoint::completion, std::string(R"({"prompt":)") + mixed + "}",
+                   Code::invalid_value);
+  }
 }
 
 TEST(OpenAIRequest, PromptsAreBoundedInNumberAndInBytes) {
@@ -193,6 +197,18 @@ TEST(OpenAIRequest, CallsAreSetApartWhereTheModelSeesTools) {
     EXPECT_EQ(job_of(without).request.markers.known, std::nullopt);
     EXPECT_FALSE(job_of(without).metadata.contains(std::string(tools_key)));
   }
+}
+
+TEST(OpenAIRequest, AToolOfOpenAIsFormIsWhole) {
+  const auto with = [](const std::string& tool) {
+    return "{" + messages + R"(,"tools":[{"name":"f"},{"type":"function")" + tool + "}]}";
+  };
+  EXPECT_TRUE(parse_request(Endpoint::chat, with(R"(,"function":{"name":"f"})"), {}));
+  expect_refused(Endpoint::chat, with(""), Code::missing_field);
+  expect_refused(Endpoint::chat, with(R"(,"function":null)"), Code::missing_field);
+  expect_refused(Endpoint::chat, with(R"(,"function":"f")"), Code::invalid_value);
+  expect_refused(Endpoint::chat, with(R"(,"function":{})"), Code::missing_field);
+  expect_refused(Endpoint::chat, with(R"(,"function":{"name":1})"), Code::invalid_value);
 }
 
 TEST(OpenAIRequest, ArgumentsOfEarlierCallsBecomeObjects) {
