@@ -8,6 +8,8 @@
 namespace millrace::openai {
 namespace {
 
+using std::string_view_literals::operator""sv;
+
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view path_characters = "abcdefghijklmnopqrstuvwxyz_0123456789.[]";
 
@@ -52,8 +54,16 @@ std::string_view usual_param(Code code) {
   }
 }
 
-void write_body(JsonWriter& json, const Error& error, int http_status) {
-  json.begin_object().key("error").begin_object().field("message", error.message);
+// Whether a text begins with what is typed as it stands: a command, an option, a field.
+bool begins_with_name(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find_first_not_of(letters));
+  const std::string_view rest = text.substr(word.size());
+  return word.empty() || word.contains('_') || word == "millrace" ||
+         find_job_field(word) != nullptr || (!rest.empty() && !" ,;:"sv.contains(rest.front()));
+}
+
+void write_body(JsonWriter& json, const Error& error, std::string_view message, int http_status) {
+  json.begin_object().key("error").begin_object().field("message", message);
   json.field("type", error_type(http_status)).key("param");
   if (const std::string param = error_param(error); param.empty()) {
     json.null();
@@ -94,6 +104,15 @@ std::string error_param(const Error& error) {
   return std::string(path.empty() ? usual_param(error.code) : path);
 }
 
+std::string whole_message(const Error& error) {
+  std::string text = error.message;
+  std::string hint(error.what_to_do());
+  if (text.empty() || hint.empty()) return text + hint;
+  if (!begins_with_name(hint)) hint.front() = static_cast<char>(hint.front() - 'a' + 'A');
+  if (!".!?"sv.contains(text.back())) text += '.';
+  return text + ' ' + hint;
+}
+
 std::string error_body(const Error& error) {
   return error_body(error, code_http_status(error.code));
 }
@@ -101,12 +120,12 @@ std::string error_body(const Error& error) {
 std::string error_body(const Error& error, int http_status) {
   std::string out;
   JsonWriter json(out);
-  write_body(json, error, http_status);
+  write_body(json, error, whole_message(error), http_status);
   return out;
 }
 
 void write_error_body(JsonWriter& json, const Error& error) {
-  write_body(json, error, code_http_status(error.code));
+  write_body(json, error, error.message, code_http_status(error.code));
 }
 
 }  // namespace millrace::openai

@@ -27,6 +27,18 @@ def test_what_is_not_supported_is_refused(client, place, fields):
     assert caught.value.body["hint"] and not place.jobs()
 
 
+def test_what_the_package_shows_of_an_error_says_what_to_do(client):
+    """It shows the message alone where somebody prints that: the hint is in it, once."""
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.completions.create(model="gpt-x", prompt="a")
+    told = caught.value.body
+    assert told["message"] == "model 'gpt-x' is served by no engine. Engines serve 'stub'"
+    assert told["hint"] == "engines serve 'stub'"
+    with pytest.raises(openai.BadRequestError) as caught:
+        chat(client, response_format={"type": "json_object"})
+    assert caught.value.body["message"].startswith("response_format is not supported. Leave it out")
+
+
 def test_parts_of_messages_that_are_no_text(client):
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     with pytest.raises(openai.BadRequestError) as caught:

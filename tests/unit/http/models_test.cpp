@@ -53,7 +53,7 @@ TEST(Problem, TellsWhenToComeAgain) {
   const Response busy = problem(Error{Code::overloaded, "full", "wait", 1'500});
   EXPECT_EQ(busy.status, 429);
   EXPECT_EQ(busy.headers, (Headers{{"Retry-After", "2"}}));
-  EXPECT_EQ(json::parse(busy.body)["error"]["message"], "full");
+  EXPECT_EQ(json::parse(busy.body)["error"]["message"], "full. Wait");
   EXPECT_EQ(problem({Code::unauthorized, "no token", {}, {}}, 401).headers,
             (Headers{{"WWW-Authenticate", "Bearer"}}));
   EXPECT_TRUE(problem({Code::invalid_value, "bad", {}, {}}).headers.empty());

@@ -14,7 +14,7 @@ using nlohmann::json;
 TEST(ErrorBody, HasOpenAIsKeys) {
   const Error error{Code::invalid_value, "top_p: 0 is too small", "give more"};
   EXPECT_EQ(json::parse(error_body(error)), (json{{"error",
-                                                   {{"message", "top_p: 0 is too small"},
+                                                   {{"message", "top_p: 0 is too small. Give more"},
                                                     {"type", "invalid_request_error"},
                                                     {"param", "top_p"},
                                                     {"code", "invalid_value"},
@@ -23,6 +23,32 @@ TEST(ErrorBody, HasOpenAIsKeys) {
   EXPECT_EQ(bare["error"]["type"], "server_error");
   EXPECT_TRUE(bare["error"]["param"].is_null());
   EXPECT_EQ(bare["error"]["hint"], code_advice(Code::internal));
+}
+
+TEST(ErrorBody, AnswersTellTheHintInTheMessageToo) {
+  const auto told = [](std::string message, std::string hint) {
+    return whole_message({Code::invalid_value, std::move(message), std::move(hint)});
+  };
+  EXPECT_EQ(told("it is wrong", "leave it out"), "it is wrong. Leave it out");
+  EXPECT_EQ(told("it is wrong!", "correct it"), "it is wrong! Correct it");
+  EXPECT_EQ(told("it is wrong.", "update"), "it is wrong. Update");
+  for (const std::string hint :
+       {"--keys says who may", "max_tokens is too large", "prompt is needed", "millrace keys ls",
+        "millrace-engine is needed", "/v1/models lists them", "`a b` does it", "7", "\u00e4"}) {
+    EXPECT_EQ(told("it is wrong", hint), "it is wrong. " + hint);
+  }
+  EXPECT_EQ(told("", "start it"), "start it");
+  EXPECT_EQ(whole_message({Code::internal, "oh", ""}).substr(0, 4), "oh. ");
+}
+
+// A line of results has the hint beside the message, and so its message has none.
+TEST(ErrorBody, LinesOfResultsTellTheHintOnce) {
+  std::string line;
+  JsonWriter writer(line);
+  write_error_body(writer, {Code::invalid_value, "it is wrong", "leave it out"});
+  const auto told = json::parse(line)["error"];
+  EXPECT_EQ(told["message"], "it is wrong");
+  EXPECT_EQ(told["hint"], "leave it out");
 }
 
 TEST(ErrorBody, TypesFollowTheStatus) {
