@@ -21,7 +21,8 @@ void begin_event(JsonWriter& json, const EventFacts& facts) {
 }
 
 // Where a stream ends with its usage, the other events say that they have none.
-void end_event(JsonWriter& json, const EventFacts& facts, const Usage* usage) {
+void end_event(JsonWriter& json, const EventFacts& facts, const Usage* usage,
+               std::span<const std::string> warnings) {
   json.end_array();
   if (facts.form.include_usage) {
     json.key("usage");
@@ -31,6 +32,7 @@ void end_event(JsonWriter& json, const EventFacts& facts, const Usage* usage) {
       write_usage(json, *usage);
     }
   }
+  write_warnings(json, warnings);
   json.end_object();
 }
 
@@ -90,15 +92,16 @@ std::string chunk_event(const EventFacts& facts, const Delta& delta, const Token
     json.end_array();
   }
   json.end_object();
-  end_event(json, facts, nullptr);
+  end_event(json, facts, nullptr, delta.warnings);
   return out;
 }
 
-std::string usage_event(const EventFacts& facts, const Usage& usage) {
+std::string usage_event(const EventFacts& facts, const Usage& usage,
+                        std::span<const std::string> warnings) {
   std::string out;
   JsonWriter json(out);
   begin_event(json, facts);
-  end_event(json, facts, &usage);
+  end_event(json, facts, &usage, warnings);
   return out;
 }
 

@@ -120,9 +120,9 @@ std::vector<std::string> Chunks::partial(const PartialEntry& entry) {
   return out;
 }
 
-// Adds what was not sent of a choice that has ended.
+// Adds what was not sent of a choice that has ended. `warnings` are for the last event of all.
 void Chunks::add_end(JobState& job, const Choice& choice, std::span<const TokenId> tokens,
-                     Events& out) {
+                     std::span<const std::string> warnings, Events& out) {
   ChoiceState& state = begun(job, choice.index, out);
   for (SentText* text : {&state.text, &state.reasoning, &state.parts}) text->restart();
   std::vector<ToolCall> bare;
@@ -143,7 +143,8 @@ void Chunks::add_end(JobState& job, const Choice& choice, std::span<const TokenI
         out);
   }
   if (choice.logprobs) add(job, choice.index, {.logprobs = &choice}, out);
-  add(job, choice.index, {.finish_reason = finish_reason_of(choice, state.calls > 0)}, out);
+  add(job, choice.index,
+      {.finish_reason = finish_reason_of(choice, state.calls > 0), .warnings = warnings}, out);
 }
 
 std::vector<std::string> Chunks::end(const JobResult& result) {
@@ -160,16 +161,18 @@ std::vector<std::string> Chunks::end(const JobResult& result) {
   const std::vector<Choice> choices = facts_.form.echo
                                           ? echoed(generation, job.echo, facts_.form.echo_logprobs)
                                           : generation.choices;
+  add_warnings(warnings_, result);
   for (std::size_t i = 0; i < choices.size() && !failed_; ++i) {
     std::span<const TokenId> sampled;
     if (i < generation.choices.size()) sampled = generation.choices[i].tokens;
-    add_end(job, choices[i], sampled, out);
+    const bool last = left_ == 1 && i + 1 == choices.size() && !facts_.form.include_usage;
+    add_end(job, choices[i], sampled, std::span(warnings_).first(last ? warnings_.size() : 0), out);
   }
   job.choices.clear();
   add_usage(usage_, generation.usage);
   --left_;
   if (left_ == 0 && !failed_ && facts_.form.include_usage) {
-    out.push_back(usage_event(facts_, usage_));
+    out.push_back(usage_event(facts_, usage_, warnings_));
   }
   return out;
 }

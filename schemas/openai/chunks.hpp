@@ -2,7 +2,8 @@
 // Writes what a request's jobs tell while they run as the events of OpenAI's streams: objects
 // chat.completion.chunk or text_completion. A chat's choice begins with its role; then come pieces
 // of its text, and at last its finish_reason. After the last job comes the usage, if the request
-// asks for it, in an event without choices. The caller ends the stream with `[DONE]`.
+// asks for it, in an event without choices. The last event has the warnings of the jobs, if there
+// are any, as a whole answer has them (`millrace.warnings`). The caller ends with `[DONE]`.
 //
 // Tool calls come whole, each as soon as it is complete. A text that may be a call as a whole is
 // held back until it is known what it is.
@@ -70,7 +71,8 @@ class Chunks {
 
   ChoiceState& begun(JobState& job, std::uint32_t choice, Events& out);
   void add(const JobState& job, std::uint32_t choice, Delta delta, Events& out) const;
-  void add_end(JobState& job, const Choice& choice, std::span<const TokenId> tokens, Events& out);
+  void add_end(JobState& job, const Choice& choice, std::span<const TokenId> tokens,
+               std::span<const std::string> warnings, Events& out);
   void begin_again(JobState& job) const;
   void add_text(const JobState& job, std::uint32_t choice, const Delta& delta, Events& out) const;
   void add_parts(const JobState& job, std::uint32_t choice, ChoiceState& state,
@@ -85,6 +87,7 @@ class Chunks {
   std::map<std::string, JobState, std::less<>> jobs_;
   std::size_t left_ = 0;  // jobs that have not ended
   Usage usage_;
+  std::vector<std::string> warnings_;  // of the jobs that have ended
   bool failed_ = false;
 };
 

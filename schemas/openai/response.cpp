@@ -107,12 +107,19 @@ void begin_body(JsonWriter& json, Endpoint endpoint, const JobResult& first,
   json.field("model", first.result->effective.engine.model).key("choices").begin_array();
 }
 
-void end_body(JsonWriter& json, const JobResult& first, const Usage& usage,
+void end_body(JsonWriter& json, std::span<const JobResult> results, const Usage& usage,
               const ResponseOptions& options, const TokenTexts& texts) {
+  const JobResult& first = results.front();
   json.end_array().key("usage");
   write_usage(json, usage);
   json.field("system_fingerprint", first.result->effective.engine.fingerprint);
-  if (options.details) write_millrace(json, first, texts);
+  if (options.details) {
+    write_millrace(json, first, texts);
+  } else {
+    std::vector<std::string> warnings;
+    for (const JobResult& result : results) add_warnings(warnings, result);
+    write_warnings(json, warnings);
+  }
   json.end_object();
 }
 
@@ -137,7 +144,7 @@ std::string response_body(Endpoint endpoint, const JobResult& result,
   const ToolsOfChat tools{.given = result.metadata.contains(std::string(tools_key))};
   write_choices(json, result.result->choices,
                 {endpoint, 0, options.details, texts, result.job, tools});
-  end_body(json, result, result.result->usage, options, texts);
+  end_body(json, std::span(&result, 1), result.result->usage, options, texts);
   return out;
 }
 
@@ -165,7 +172,7 @@ std::string response_body(const Request& request, std::span<const JobResult> res
     }
     add_usage(usage, generation.usage);
   }
-  end_body(json, results.front(), usage, options, texts);
+  end_body(json, results, usage, options, texts);
   return out;
 }
 

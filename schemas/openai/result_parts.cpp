@@ -1,5 +1,8 @@
 #include "schemas/openai/result_parts.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "schemas/codec.hpp"
 #include "schemas/json_fields.hpp"
 #include "schemas/openai/logprobs.hpp"
@@ -63,6 +66,19 @@ std::vector<std::string> warnings_of(const JobResult& result) {
                   result.result->effective.engine.model + "\" ran");
   }
   return out;
+}
+
+void add_warnings(std::vector<std::string>& to, const JobResult& result) {
+  for (std::string& warning : warnings_of(result)) {
+    if (std::ranges::find(to, warning) == to.end()) to.push_back(std::move(warning));
+  }
+}
+
+void write_warnings(JsonWriter& json, std::span<const std::string> warnings) {
+  if (warnings.empty()) return;
+  json.key("millrace").begin_object().key("warnings").begin_array();
+  for (const std::string& warning : warnings) json.value(warning);
+  json.end_array().end_object();
 }
 
 void write_queue_fields(JsonWriter& json, const JobResult& result) {

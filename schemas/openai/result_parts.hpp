@@ -1,6 +1,7 @@
 #pragma once
 // Writes the parts of a result that all its forms share. Thread safety: as JsonWriter.
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ std::string label_of(const JobResult& result);
 // Returns the broker's warnings (unknown fields) and the client's: a custom_id that was used
 // before, another model than the job names.
 std::vector<std::string> warnings_of(const JobResult& result);
+// Adds those of another job of the same request, each warning once.
+void add_warnings(std::vector<std::string>& to, const JobResult& result);
+// Writes them as the member `millrace` of the open object of an answer; without warnings nothing.
+void write_warnings(JsonWriter& json, std::span<const std::string> warnings);
 // Returns why the job gave no result, or not the whole of it; nothing: it is completed.
 std::optional<Error> error_of(const JobResult& result);
 

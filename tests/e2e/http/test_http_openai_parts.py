@@ -4,6 +4,7 @@ import json
 import openai
 import pytest
 from http_place import HELLO
+from shapes import events
 
 ODD = "Grüße, \U0001f469\u200d\U0001f680 \"quoted\" \\ </script> \u2028 \x7f\n\ttab 日本語"
 
@@ -103,3 +104,21 @@ def test_usage_of_streams(client):
 def test_pages_of_models(client):
     assert [model.id for model in client.models.list()] == ["stub"]
     assert client.models.list().has_next_page() is False
+
+
+def test_a_field_that_nobody_knows_is_told_in_the_answer(client, place):
+    for path, prompt in (("/v1/chat/completions", {"messages": HELLO}),
+                         ("/v1/completions", {"prompt": "Once"})):
+        asked = {"model": "stub", **prompt}
+        assert "millrace" not in place.post(path, asked)[1]
+        told = place.post(path, {**asked, "temprature": 0})[1]["millrace"]
+        assert list(told) == ["warnings"]
+        warning, = told["warnings"]
+        assert "temprature" in warning and "was left out" in warning
+        for fields in ({}, {"stream_options": {"include_usage": True}}):
+            with place.open(path, {**asked, "temprature": 0, "stream": True, **fields}) as stream:
+                *others, last = events(stream)
+            assert last["millrace"] == told and not any("millrace" in one for one in others)
+    answer = client.chat.completions.create(model="stub", messages=HELLO,
+                                            extra_body={"temprature": 0})
+    assert answer.millrace == told, "the package keeps it"

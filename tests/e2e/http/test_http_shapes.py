@@ -30,6 +30,8 @@ BODIES = {  # path and body
     "completion": ("/v1/completions", {"prompt": "Once", "max_tokens": 4}),
     "completion with a stop": ("/v1/completions", {
         "prompt": "1, 2, 3,", "max_tokens": 8, "temperature": 0, "stop": ["5"]}),
+    "chat with a field that nobody knows": ("/v1/chat/completions", {
+        "messages": QUESTION, "max_tokens": 4, "temprature": 0}),
     "chat stream": ("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 4, **USAGE}),
     "completion stream": ("/v1/completions", {"prompt": "Once", "max_tokens": 4, **USAGE}),
 }
@@ -73,9 +75,12 @@ VLLM = {"chat": ("chat_completion", "ChatCompletionResponse"),
         "chat of several choices": ("chat_completion", "ChatCompletionResponse"),
         "chat with logprobs": ("chat_completion", "ChatCompletionResponse"),
         "chat with tools": ("chat_completion", "ChatCompletionResponse"),
+        "chat with a field that nobody knows": ("chat_completion", "ChatCompletionResponse"),
         "completion": ("completion", "CompletionResponse"),
         "completion with a stop": ("completion", "CompletionResponse"),
-        "chat stream": ("chat_completion", "ChatCompletionStreamResponse"),
+        "chat with a field that nobody knows": ("/v1/chat/completions", {
+        "messages": QUESTION, "max_tokens": 4, "temprature": 0}),
+    "chat stream": ("chat_completion", "ChatCompletionStreamResponse"),
         "completion stream": ("completion", "CompletionStreamResponse")}
 
 

@@ -116,6 +116,27 @@ TEST(Chunks, TheUsageComesLastWhereItIsAskedFor) {
   EXPECT_EQ(events[3]["usage"]["total_tokens"], 7);
 }
 
+TEST(Chunks, TheLastEventHasTheWarningsOfAllJobs) {
+  const std::string two[] = {"j", "k"};
+  for (const bool usage : {false, true}) {
+    Request request = request_of(Endpoint::completion);
+    request.form.include_usage = usage;
+    request.jobs.resize(2);
+    Chunks chunks(request, two, {});
+    JobResult result = result_of("x", {1});
+    result.warnings = {"field x"};
+    json events = read(chunks.end(result));
+    result = result_of("y", {1}, "k");
+    result.warnings = {"field x", "field y"};
+    for (const json& event : read(chunks.end(result))) events.push_back(event);
+    const json last = events.back();
+    EXPECT_EQ(last["millrace"], (json{{"warnings", {"field x", "field y"}}})) << usage;
+    EXPECT_EQ(last["choices"].empty(), usage);
+    events.erase(events.size() - 1);
+    for (const json& event : events) EXPECT_FALSE(event.contains("millrace")) << event;
+  }
+}
+
 TEST(Chunks, WhatIsLostOrToldTwiceIsSentOnce) {
   Chunks chunks(request_of(Endpoint::completion), ids, {});
   std::string text = text_of(read(chunks.partial(partial_of(0, {1}, "a"))));

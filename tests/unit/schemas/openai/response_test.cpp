@@ -105,6 +105,18 @@ TEST(OpenAIResponse, ChoicesOfSeveralPromptsFollowEachOther) {
   EXPECT_EQ(body["usage"]["total_tokens"], 14);
 }
 
+TEST(OpenAIResponse, WarningsComeOnceWhereThereAreAny) {
+  Request request;
+  request.form.endpoint = Endpoint::completion;
+  request.jobs.resize(2);
+  JobResult results[] = {sample("r-0", "a"), sample("r-1", "b")};
+  const auto body = [&] { return json::parse(response_body(request, results, {})); };
+  EXPECT_FALSE(body().contains("millrace"));
+  results[0].warnings = {"field x", "field y"};
+  results[1].warnings = {"field y", "field z"};
+  EXPECT_EQ(body()["millrace"], (json{{"warnings", {"field x", "field y", "field z"}}}));
+}
+
 TEST(OpenAIResponse, AnEchoStandsBeforeTheTextAndItsLogprobs) {
   Request request;
   request.form = {.endpoint = Endpoint::completion, .echo = true, .echo_logprobs = true};
