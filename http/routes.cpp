@@ -100,18 +100,43 @@ std::string Routes::hint_for(const std::vector<std::string>& path) const {
     return !end.empty() && end.size() < whole.size() &&
            std::equal(end.rbegin(), end.rend(), whole.rbegin());
   };
-  std::vector<std::string> beside;  // what begins as the path does
+  std::vector<std::string> plural = path;  // llama-server has /completion
+  if (!plural.empty() && !plural.back().empty()) plural.back() += 's';
+  const Route *moved = nullptr, *of_plural = nullptr;  // the shortest: /v1/completions, no chat
+  const auto shorter = [](const Route& route, const Route* than) {
+    return than == nullptr || route.pattern.size() < than->pattern.size();
+  };
+  for (const Route& route : routes_) {
+    const bool fits = ends_with(route.pattern, path) || ends_with(path, route.pattern);
+    if (fits && shorter(route, moved)) moved = &route;
+    const bool as_plural = route.pattern == plural || ends_with(route.pattern, plural);
+    if (as_plural && shorter(route, of_plural)) of_plural = &route;
+  }
+  if (moved != nullptr) {
+    return "the address is " + written(moved->pattern) +
+           "; look at the base URL that the client was given";
+  }
+  if (of_plural != nullptr) return "the address is " + written(of_plural->pattern);
+  const std::string beside = list_beside(path.empty() ? "" : path[0]);
+  const std::string listed = beside.empty() ? list_beside({}) : beside;
+  return listed.empty() ? "check the address" : "there are " + listed;
+}
+
+// The routes that begin with a segment, or with any, but for the page and its files, which have
+// dots in their names.
+std::string Routes::list_beside(std::string_view first) const {
+  std::vector<std::string> found;
   for (const Route& route : routes_) {
     const std::string its = written(route.pattern);
-    if (ends_with(route.pattern, path) || ends_with(path, route.pattern)) {
-      return "the address is " + its + "; look at the base URL that the client was given";
+    const bool near = first.empty() || (route.pattern.size() > 1 && route.pattern[0] == first);
+    if (near && its != "/" && !route.pattern.back().contains('.') &&
+        std::ranges::find(found, its) == found.end()) {
+      found.push_back(its);
     }
-    const bool near = !path.empty() && route.pattern.size() > 1 && route.pattern[0] == path[0];
-    if (near && std::ranges::find(beside, its) == beside.end()) beside.push_back(its);
   }
-  std::string hint;
-  for (const std::string& one : beside) hint += (hint.empty() ? "there are " : ", ") + one;
-  return hint.empty() ? "check the address" : hint;
+  std::string list;
+  for (const std::string& one : found) list += (list.empty() ? "" : ", ") + one;
+  return list;
 }
 
 Result<std::string> unescape(std::string_view text) {

@@ -62,10 +62,13 @@ class Routes {
   };
   Match find(std::string_view method, const std::vector<std::string>& path) const;
   // What to ask for in place of a path that fits none: the route with the same end, as clients miss
-  // it that have a wrong base URL, or those with the same first segment.
+  // it that have a wrong base URL, or whose end is its plural; else those with the same first
+  // segment; else all.
   std::string hint_for(const std::vector<std::string>& path) const;
 
  private:
+  std::string list_beside(std::string_view first) const;
+
   std::vector<Route> routes_;
 };
 

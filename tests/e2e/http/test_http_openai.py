@@ -126,6 +126,10 @@ def test_other_addresses(place):
     assert place.get("/v1/nothing")[0] == 404
     status, answer = place.get("/v1/chat/completions")
     assert status == 405 and "POST" in answer["error"]["hint"]
+    told = place.post("/completion", {"prompt": "Once", "n_predict": 4})[1]["error"]
+    assert told["hint"] == "the address is /v1/completions"
+    hint = place.get("/slots")[1]["error"]["hint"]
+    assert all(path in hint for path in ("/v1/chat/completions", "/health")) and ".js" not in hint
     assert place.get("/health") == (200, {"status": "ok"})
     assert place.get("/version")[1]["version"]
 

@@ -46,8 +46,25 @@ TEST(Routes, TellWhatIsNear) {
   EXPECT_EQ(hint("/v1/v1/models"), "the address is /v1/models" + base);
   EXPECT_EQ(hint("/v1/health"), "the address is /health" + base);
   EXPECT_EQ(hint("/v1/embeddings"), "there are /v1/chat/completions, /v1/models, /v1/models/{id}");
-  EXPECT_EQ(hint("/nothing"), "check the address");
-  EXPECT_EQ(hint("/"), "check the address");
+  for (const char* path : {"/nothing", "/api/generate", "/"}) {
+    EXPECT_EQ(hint(path), "there are /health, /v1/chat/completions, /v1/models, /v1/models/{id}");
+  }
+  EXPECT_EQ(Routes().hint_for({"nothing"}), "check the address");
+}
+
+// llama-server has /completion beside its /v1/completions.
+TEST(Routes, TellThePluralOfAnEnd) {
+  Routes routes;
+  routes.add("POST", "/v1/chat/completions", echo);
+  routes.add("POST", "/v1/completions", echo);
+  routes.add("GET", "/", echo);
+  routes.add("GET", "/page/main.js", echo);
+  const auto hint = [&](std::string_view path) { return routes.hint_for(*split_path(path)); };
+  EXPECT_EQ(hint("/completion"), "the address is /v1/completions");
+  EXPECT_EQ(hint("/v1/completion"), "the address is /v1/completions");
+  EXPECT_EQ(hint("/v1/chat/completion"), "the address is /v1/chat/completions");
+  EXPECT_TRUE(hint("/completions").starts_with("the address is /v1/completions; look at "));
+  EXPECT_EQ(hint("/slots"), "there are /v1/chat/completions, /v1/completions");
 }
 
 TEST(Routes, TricksWithPathsAreErrors) {
