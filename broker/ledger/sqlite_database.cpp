@@ -72,8 +72,9 @@ Error Database::error(const char* doing) const {
   if (code == Code::ledger_in_use) {
     message += "another process has it open: a broker, or a tool such as sqlite3";
   } else {
-    message += std::string(doing) + ": " + sqlite3_errmsg(handle_) + " (SQLite code " +
-               std::to_string(rc) + ")";
+    // A full disk has nothing to do with what was done, which at the start are many statements.
+    if (code != Code::disk_full) message += std::string(doing) + ": ";
+    message += sqlite3_errmsg(handle_) + (" (SQLite code " + std::to_string(rc) + ")");
   }
   Error error{code, std::move(message), hint_of(code)};
   if (code == Code::disk_full) error.retry_ms = limits::retry_room_ms;
