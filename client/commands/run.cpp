@@ -86,6 +86,19 @@ Status check_files(const Flags& flags) {
   return check_apart(flags.output, "--output", {engine.model, engine.kv_center});
 }
 
+// A run without a job ends well, and the file may be another one than its user meant.
+void note_no_jobs(const RunOptions& options, bool json) {
+  std::string names;
+  for (const std::string& input : options.inputs) {
+    names += (names.empty() ? "" : ", ") +
+             (input == standard_stream ? std::string("standard input") : printable_name(input));
+  }
+  print_notice("empty",
+               names + (options.inputs.size() == 1 ? " holds" : " hold") +
+                   " no line with a job, so nothing was run",
+               json);
+}
+
 int run(const Flags& flags, bool json) {
   const bool prints = flags.output == standard_stream;
   remember_interrupts(prints          ? "A run that prints its results cannot go on."
@@ -125,6 +138,7 @@ int run(const Flags& flags, bool json) {
     print_error_and_resume(status.error(), what_now(report, options, status.error()), json);
     return exit_code(status.error());
   }
+  if (report.summary.progress.total == 0) note_no_jobs(options, json);
   return report.summary.progress.failed == 0 ? exit_all_done : exit_some_failed;
 }
 

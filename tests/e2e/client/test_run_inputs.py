@@ -44,6 +44,24 @@ def test_several_inputs_are_one_and_errors_name_the_file(run):
     assert [(x["file"], x["line"]) for x in summary["errors"]] == [(str(b), 2)]
 
 
+def test_files_without_a_job_are_told(run):
+    empty, blank = run.folder / "empty.jsonl", run.folder / "blank.jsonl"
+    empty.write_text("")
+    blank.write_text("\n \n")
+    one = ["--input", str(empty), "--output", str(run.output)]
+    for words, says in ((one, f"{empty} holds no line with a job"), (one, "holds no line"),
+                        (["--input", str(empty), str(blank), "--output", f"{run.output}.2"],
+                         f"{empty}, {blank} hold no line with a job"),
+                        (["--input", "-", "--output", "-"], "standard input holds no line")):
+        done = go(run, *words, text="")
+        assert done.returncode == 0 and says in done.stderr, done.stderr
+    told = records(go(run, *one, "--json").stderr)
+    assert [x["event"] for x in told] == ["empty"], told
+    run.input.write_text(JOBS[0] + "\n")
+    done = go(run, "--input", str(empty), str(run.input), "--output", f"{run.output}.3")
+    assert done.returncode == 0 and "no line with a job" not in done.stderr
+
+
 def test_a_line_may_bring_a_note_of_its_own(run):
     a, b = run.folder / "a.jsonl", run.folder / "b.jsonl"
     a.write_text(JOBS[0] + "\n")
