@@ -3,12 +3,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +25,7 @@
 #include "client/run/backend.hpp"
 #include "client/run/temporary_place.hpp"
 #include "schemas/base/json_writer.hpp"
+#include "schemas/base/limits.hpp"
 
 namespace millrace::client {
 namespace {
@@ -264,18 +269,33 @@ int run(const CLI::App& command, const Flags& flags, bool json) {
   return done ? exit_all_done : report_error(done.error(), json);
 }
 
+// Every number of 64 bits is a seed. CLI11 makes the largest of -1, and of what is larger.
+std::string check_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, wrong] = std::from_chars(text.data(), end, seed);
+  if (parsed == end && wrong == std::errc()) return {};
+  return "Value " + text + " not in range 0 to " +
+         std::to_string(std::numeric_limits<std::uint64_t>::max());
+}
+
 void add_sampling_flags(CLI::App& command, Flags& flags) {
   command
       .add_option("--max-tokens", flags.max_tokens, "the longest text [all that fits; --raw: 16]")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(1u, limits::job_tokens));
   command.add_option("--temperature", flags.temperature, "0 takes the likeliest token [1]")
       ->type_name("T");
   command.add_option("--top-p", flags.top_p, "draw from the likeliest tokens of this share")
       ->type_name("P");
-  command.add_option("--top-k", flags.top_k, "draw from so many tokens")->type_name("N");
+  command.add_option("--top-k", flags.top_k, "draw from so many tokens")
+      ->type_name("N")
+      ->check(CLI::Range(0u, std::numeric_limits<std::uint32_t>::max()));
   command.add_option("--min-p", flags.min_p, "least share of the likeliest token's probability")
       ->type_name("P");
-  command.add_option("--seed", flags.seed, "of the draws [from the prompt]")->type_name("N");
+  command.add_option("--seed", flags.seed, "of the draws [from the prompt]")
+      ->type_name("N")
+      ->check(check_seed);
   command.add_option("--stop", flags.stops, "text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);

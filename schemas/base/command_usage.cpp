@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -132,10 +134,24 @@ std::string not_a_number(const std::string& text) {
          (numeric ? ", not a whole number of a size that it takes" : ", not a number");
 }
 
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (end != text.data() + text.size() || wrong != std::errc()) return std::nullopt;
+  return number;
+}
+
+// A number that lies in the range and is refused is a fraction, where a whole one is wanted.
 std::string out_of_range(const std::string& text) {
   const auto parts = split(text, ": Value ", " not in range ");
-  return parts ? parts->before + " is " + parts->between + ", not a number from " + parts->after
-               : text;
+  if (!parts) return text;
+  const auto to = parts->after.find(" to ");
+  const auto value = number_in(parts->between), low = number_in(parts->after.substr(0, to));
+  const auto high = to == std::string::npos ? low : number_in(parts->after.substr(to + 4));
+  const bool inside = value && low && high && *low <= *value && *value <= *high;
+  const bool fraction = inside && *value != std::floor(*value);
+  return parts->before + " is " + parts->between + ", not a " + (fraction ? "whole " : "") +
+         "number from " + parts->after;
 }
 
 std::string wrong_count(const CLI::App& app, const std::string& text) {
