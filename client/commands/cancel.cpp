@@ -2,10 +2,12 @@
 // batch.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "client/commands/command.hpp"
@@ -95,6 +97,50 @@ void print(const Outcomes& outcomes, bool json) {
   std::printf("%s\n", line.c_str());
 }
 
+constexpr std::size_t most_asked = 1'000, most_named = 5;
+
+// The first of the ids, at most `most`, that the broker does not know. None where it does not say,
+// as to a key that may not read.
+std::vector<std::string> ids_not_found(const Flags& flags, std::size_t most, bool json) {
+  const SystemClock clock;
+  const auto session = open_session(flags.broker, clock, json);
+  if (!session) return {};
+  EventLoop loop(**session, clock, loop_options(flags.broker));
+  std::vector<std::string> found;
+  const std::size_t asked = std::min(flags.jobs.size(), most_asked);
+  for (std::size_t i = 0; i < asked && found.size() < most; ++i) {
+    const auto answer = loop.request_as<StatusAnswer>(StatusRequest{.job = flags.jobs[i]});
+    if (answer) continue;
+    if (answer.error().code != Code::not_found) return {};
+    found.push_back(flags.jobs[i]);
+  }
+  return found;
+}
+
+// The broker's answer only counts the ids that it does not know. `dropped`: other jobs of the
+// question are by now as unknown as those.
+void note_unknown(const Flags& flags, std::uint64_t unknown, bool dropped, bool json) {
+  const std::vector<std::string>& jobs = flags.jobs;
+  const auto most = std::min<std::size_t>(unknown, most_named);
+  std::vector<std::string> ids;
+  if (unknown >= jobs.size()) {
+    ids.assign(jobs.begin(),
+               jobs.begin() + static_cast<std::ptrdiff_t>(std::min(most, jobs.size())));
+  } else if (!dropped) {
+    ids = ids_not_found(flags, most, json);
+  }
+  std::string which = unknown == 1 ? "one of the ids" : std::to_string(unknown) + " of the ids";
+  std::string names;
+  for (const std::string& id : ids) names += (names.empty() ? "" : ", ") + printable_name(id);
+  if (!ids.empty() && ids.size() < unknown) names += " and others";
+  if (!names.empty()) which += " (" + names + ")";
+  if (jobs.size() == 1) which = "that id";
+  print_notice("unknown",
+               "the broker at " + endpoint_of(flags.broker) + " holds no job with " + which +
+                   ": a result names its job as \"id\", and millrace status --job ID shows a job",
+               json);
+}
+
 template <class Question, class Answer>
 int ask(const Flags& flags, bool json) {
   if (const Status usable = check(flags); !usable) {
@@ -110,12 +156,7 @@ int ask(const Flags& flags, bool json) {
   if (answer->unknown == 0) {
     return exit_all_done;
   }
-  print_notice(
-      "unknown",
-      "the broker at " + endpoint_of(flags.broker) + " holds no job with " +
-          (answer->unknown == 1 ? "that id" : std::to_string(answer->unknown) + " of the ids") +
-          ": a result names its job as \"id\", and millrace status --job ID shows a job",
-      json);
+  note_unknown(flags, answer->unknown, std::is_same_v<Question, Drop>, json);
   return exit_some_failed;
 }
 

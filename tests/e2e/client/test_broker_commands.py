@@ -256,6 +256,14 @@ def test_unknown_names_are_reported(broker):
     for verb in ("cancel", "retry"):
         done = broker.millrace(verb, "no-such-job", expect=1)
         assert "holds no job with that id" in done.stderr and broker.clients in done.stderr
+    job = lines(broker.millrace("results", "results", expect=0).stdout)[0]["id"]
+    for words, says in ((("cancel", "a", "c"), "2 of the ids (a, c):"),
+                        (("retry", "a", job, "b"), "2 of the ids (a, b):"),
+                        (("cancel", job, "a"), "one of the ids (a):"),
+                        (("cancel", job, *"abcdefg"), "7 of the ids (a, b, c, d, e and others):"),
+                        (("jobs", "drop", job, "a"), "one of the ids:")):
+        done = broker.millrace(*words, expect=1)
+        assert f"holds no job with {says} a result names" in done.stderr, done.stderr
     # A command that follows may start before the stream exists.
     process = subprocess.Popen(broker.command("results", "later", "--follow"), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
