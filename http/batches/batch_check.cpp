@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schemas/base/utf8.hpp"
+#include "schemas/openai/error_body.hpp"
 
 namespace millrace::http {
 namespace {
@@ -71,7 +72,7 @@ void BatchCheck::check(const client::InputLine& line) {
   };
   if (parsed.error && !parsed.error_in_body) {
     const Error& error = *parsed.error;
-    return wrong(code_of(error.code), error.message, param_of(error.message));
+    return wrong(code_of(error.code), openai::whole_message(error), param_of(error.message));
   }
   if (!parsed.endpoint) {
     return wrong("missing_required_parameter",

@@ -120,6 +120,8 @@ def test_files_that_are_refused(client):
         (error,) = failed.errors.data
         assert (error.code, error.line, error.param) == (code, line, param), (text, error)
         assert error.message
+        assert param != "custom_id" or code != "invalid_value" or \
+            error.message == "custom_id is a whole number, not a string. Put it in quotes"
     many = ended(client, begin(client, "{\n" * 500))
     assert len(many.errors.data) == 100 and many.errors.data[-1].line == 100
 
