@@ -1,7 +1,4 @@
-"""What a load costs brokers on one PostgreSQL: its rate, and the processor time of each part.
-
-Four loads run at once, whatever the number of brokers, so that only this number differs.
-"""
+"""What a load costs on one PostgreSQL: its rate, and the processor time of each part."""
 import concurrent.futures
 import dataclasses
 import pathlib
@@ -11,7 +8,7 @@ import time
 
 from .run import TICKS_PER_S
 
-LOADS = 4
+LOADS = 4  # at once on brokers, whatever their number, so that only this number differs
 PARTS = ("brokers", "PostgreSQL", "loads")
 
 
@@ -50,28 +47,53 @@ def loads_seconds():
     return usage.ru_utime + usage.ru_stime
 
 
+class Meter:
+    """The processor time that PostgreSQL, the brokers on it and loads take from now on."""
+
+    def __init__(self, server, brokers=()):
+        self.server, self.brokers = server, brokers
+        self.begin = self.used()
+
+    def used(self):
+        return (sum(tree_seconds(broker.process.pid) for broker in self.brokers),
+                tree_seconds(self.server.process.pid), loads_seconds())
+
+    def turn(self, jobs, per_second):
+        """The Turn of so many jobs, all that were done since the beginning."""
+        spent = [after - before for after, before in zip(self.used(), self.begin)]
+        return Turn(per_second, {part: each / jobs for part, each in zip(PARTS, spent)})
+
+
 def measured(kind, jobs, server, brokers):
     """A Turn of LOADS loads of this kind, spread over the brokers, with so many jobs together."""
-    def used():
-        return (sum(tree_seconds(broker.process.pid) for broker in brokers),
-                tree_seconds(server.process.pid), loads_seconds())
-
     def one(number):
         options = ("--first", number) if kind == "submit" else ()
         return brokers[number % len(brokers)].load(kind, "--jobs", jobs // LOADS, *options)
-    before, begin = used(), time.monotonic()
+    meter, begin = Meter(server, brokers), time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(LOADS) as pool:
         done = sum(figures["jobs"] for figures in pool.map(one, range(LOADS)))
-    seconds = time.monotonic() - begin
-    spent = [after - earlier for after, earlier in zip(used(), before)]
-    return Turn(done / seconds, {part: each / done for part, each in zip(PARTS, spent)})
+    return meter.turn(done, done / (time.monotonic() - begin))
+
+
+def part_us(turns, part):
+    return statistics.median(1e6 * turn.part_s[part] for turn in turns)
+
+
+def costs_text(sides, cores, ratio, deciding):
+    """The processor time of a job on each side, and what the cores would leave for one of ours at
+    so many times the rate of the fastest of those that decide."""
+    def side(name, turns):
+        times = {part: part_us(turns, part) for part in PARTS}
+        return f"{name} " + ", ".join(f"{part} {us:.0f} µs" for part, us in times.items() if us)
+    fastest = max(statistics.median(turn.per_second for turn in sides[name]) for name in deciding)
+    return (f"processor time of a job: {'; '.join(side(*each) for each in sides.items())}; "
+            f"{ratio} times leave {1e6 * cores / ratio / fastest:.0f} µs of {cores} cores")
 
 
 def side_text(turns, cores):
     """The medians of a side's rate, and of each part's processor time and share of the cores."""
     def part(name):
-        time_us = statistics.median(1e6 * turn.part_s[name] for turn in turns)
         share = statistics.median(turn.part_s[name] * turn.per_second / cores for turn in turns)
-        return f"{name} {time_us:.0f} µs ({share:.0%})"
+        return f"{name} {part_us(turns, name):.0f} µs ({share:.0%})"
     rate = statistics.median(turn.per_second for turn in turns)
     return f"{rate:,.0f} jobs/s, {', '.join(part(name) for name in PARTS)}"

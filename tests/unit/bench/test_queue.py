@@ -7,7 +7,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
-from lib.queue_brokers import Turn, tree_seconds  # noqa: E402
+from lib.queue_brokers import Turn, costs_text, tree_seconds  # noqa: E402
 from lib.run import TICKS_PER_S  # noqa: E402
 
 
@@ -53,6 +53,18 @@ def test_a_peer_that_is_only_shown_does_not_decide(tmp_path):
     assert made.rows == [("what", "30", "1.50 times the better of River and pgmq (1.50 to 1.50): "
                           "River 10 (3.00 times), pgmq 20 (1.50 times), table 60 (0.50 times)",
                           "1.5 times", "yes")]
+
+
+def test_a_side_is_told_with_the_processor_time_of_its_parts():
+    def side(rate, brokers, database, loads):
+        return [Turn(rate, {"brokers": brokers * 1e-6, "PostgreSQL": database * 1e-6,
+                            "loads": loads * 1e-6})]
+    sides = {"ours": side(30_000, 13, 25, 3), "River": side(50_000, 0, 18, 11),
+             "table": side(100_000, 0, 9, 6)}
+    assert costs_text(sides, 2, 1.5, {"River"}) == (
+        "processor time of a job: ours brokers 13 µs, PostgreSQL 25 µs, loads 3 µs; River "
+        "PostgreSQL 18 µs, loads 11 µs; table PostgreSQL 9 µs, loads 6 µs; 1.5 times leave 27 µs "
+        "of 2 cores")
 
 
 def brokers_row(tmp_path, monkeypatch, one, four):
