@@ -78,9 +78,7 @@ VLLM = {"chat": ("chat_completion", "ChatCompletionResponse"),
         "chat with a field that nobody knows": ("chat_completion", "ChatCompletionResponse"),
         "completion": ("completion", "CompletionResponse"),
         "completion with a stop": ("completion", "CompletionResponse"),
-        "chat with a field that nobody knows": ("/v1/chat/completions", {
-        "messages": QUESTION, "max_tokens": 4, "temprature": 0}),
-    "chat stream": ("chat_completion", "ChatCompletionStreamResponse"),
+        "chat stream": ("chat_completion", "ChatCompletionStreamResponse"),
         "completion stream": ("completion", "CompletionStreamResponse")}
 
 
