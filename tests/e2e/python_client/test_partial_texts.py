@@ -6,6 +6,9 @@ import pytest
 from client_place import keys, until
 from millrace import errors
 
+# An engine tells nothing of a job that begins and ends while it sends nothing.
+STEPS = ("--text", "one two three four", "--job-steps", "4", "--step-ms", "50")
+
 
 def test_a_partial_has_its_tokens():
     assert millrace.Partial({"job": "a", "tokens": b"\1\0\0\0"}).tokens.tolist() == [1]
@@ -37,7 +40,7 @@ class Reading:
 
 def test_they_come_also_after_a_restart(bare_place):
     bare_place.start_broker()
-    bare_place.start_engine("--text", "one two three four", "--job-steps", "4")
+    bare_place.start_engine(*STEPS)
     with millrace.Client() as client:
         reading = Reading(client, "s")
         assert client.generate("x").ok  # of a stream that nobody watches
@@ -51,7 +54,7 @@ def test_they_come_also_after_a_restart(bare_place):
 
 def test_two_may_read_one_stream_and_the_end_of_one_is_not_that_of_the_other(bare_place):
     bare_place.start_broker()
-    bare_place.start_engine("--text", "one two three four", "--job-steps", "4")
+    bare_place.start_engine(*STEPS)
     with millrace.Client() as client:
         long, short = Reading(client, "s"), Reading(client, "s", last="a")
         client.submit("x", id="a", stream="s", partials=True)
