@@ -55,8 +55,9 @@ if(MILLRACE_SANITIZE)
 endif()
 
 # With MILLRACE_COVERAGE, the targets of folders that set MILLRACE_COUNTED count which of their lines run. At -O1 GCC
-# inlines few functions before it counts.
-set(counters -O1 --coverage -fprofile-abs-path)
+# inlines few functions before it counts. Threads count atomically: otherwise, they lose each other's counts, gcov
+# reckons negative ones from them, and gcovr refuses the file.
+set(counters -O1 --coverage -fprofile-abs-path -fprofile-update=atomic)
 if(MILLRACE_COVERAGE)
   add_link_options(--coverage)
 endif()
