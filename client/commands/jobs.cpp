@@ -164,7 +164,9 @@ void add_ls_and_show(CLI::App& group, Invocation& invocation, const char* about_
   ls->add_option("--batch", listed->wanted.batch, "jobs of this batch")->type_name("NAME");
   ls->add_option("--stream", listed->wanted.stream, "jobs whose results go to this stream")
       ->type_name("NAME");
-  ls->add_option("--limit", listed->limit, "at most so many")->type_name("N");
+  ls->add_option("--limit", listed->limit, "at most so many")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, most_number));
   add_list_flags(*ls, listed->list);
   auto* one = group.add_subcommand("show", "Show a job, with the error that ended it.");
   one->add_option("job", shown->wanted.job, "id of the job")->required();

@@ -44,6 +44,8 @@ def test_usage_errors_are_exit_code_2():
     (("status", "--timeout", "x"), "--timeout is x, not a number from "),
     (("results", "--from", "0"), "--from is 0, not a number from 1 to "),
     (("results", "--from", "-1"), "--from is -1, not a number from 1 to "),
+    (("jobs", "ls", "--limit", "-1"), "--limit is -1, not a number from 1 to "),
+    (("dlq", "ls", "--limit=0"), "--limit is 0, not a number from 1 to "),
     (("streams", "trim", "s", "--below=-1"), "--below is -1, not a number from 1 to "),
     (("bench", "--warmup=-1"), "--warmup is -1, not a number from 0 to "),
     (("bench", "--concurrency=-1"), "--concurrency is -1, not a number from 0 to "),
