@@ -146,7 +146,7 @@ def test_a_server_that_is_not_there():
 
 def test_a_server_that_goes_while_it_streams(make_place):
     place = make_place()
-    place.start_engine("--text", "word " * 1000, "--step-ms", "50", "--job-steps", "1000")
+    engine = place.start_engine("--text", "word " * 1000, "--step-ms", "50", "--job-steps", "1000")
     with openai.OpenAI(base_url=place.url + "/v1", api_key="none", max_retries=0) as client:
         stream = chat(client, stream=True)
         next(x for x in stream if x.choices[0].delta.content)
@@ -154,6 +154,7 @@ def test_a_server_that_goes_while_it_streams(make_place):
         with pytest.raises(Exception) as caught:
             list(stream)
         assert caught.type.__name__ in ("APIConnectionError", "RemoteProtocolError")
+    engine.kill()  # it would finish its job and wait for the broker
 
 
 def test_bodies_that_are_too_large(client):

@@ -103,7 +103,7 @@ def test_a_prompt_is_answered_piece_by_piece(place, visit):
 
 
 def test_a_prompt_that_is_stopped_or_refused(place, visit):
-    place.start_engine("--step-ms", "3600000")
+    engine = place.start_engine("--step-ms", "3600000")
     page = visit(place, allowed=("400",))
     page.get_by_role("textbox", name="Prompt").fill("Wait")
     page.get_by_role("button", name="Send").click()
@@ -113,6 +113,7 @@ def test_a_prompt_that_is_stopped_or_refused(place, visit):
     page.get_by_role("spinbutton", name="Tokens").fill("99999999")
     page.get_by_role("button", name="Send").click()
     expect(page.locator("#reply-note.error-text")).to_contain_text("max_tokens")
+    engine.kill()  # its step takes an hour
 
 
 def test_a_broker_that_goes_and_comes_back(make_place, visit):
