@@ -191,3 +191,21 @@ def test_both_clients_have_the_same_methods():
         if callable(one):
             assert list(inspect.signature(one).parameters) == list(
                 inspect.signature(other).parameters), name
+
+
+def test_a_cursor_moves_though_the_client_closes_at_once(client, caplog):
+    client.submit_many((f"p{i}" for i in range(40)), stream="s")
+    assert len(list(client.results("s", limit=40))) == 40
+
+    async def read_two():
+        async with millrace.AsyncClient() as one:
+            found = []
+            async for result in one.results("s", cursor="c"):
+                found.append(result.number)
+                if len(found) == 2:
+                    break
+            return found
+
+    # The second result is not counted as read: the user may have stopped at it for an error.
+    assert [asyncio.run(read_two()) for _ in range(30)] == [[i, i + 1] for i in range(1, 31)]
+    assert not caplog.messages

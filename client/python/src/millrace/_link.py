@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ._codes import (TimedOutError, TooLargeError, UnexpectedMessageError, UnreachableError,
@@ -29,6 +29,7 @@ GREETING_MOST_S = 8.0
 ANSWER_S = 30.0  # a question this old means that the broker is away
 TICK_MS = 1_000
 FULL_TICK_MS = 20
+CURSORS_S = 2.0  # time that moves of cursors get when the session ends
 OPEN_QUESTIONS = 32  # with the broker at once; it takes twice as many of a session
 FRAME_BYTES = 16 * 1024 * 1024 - 1024  # of a client; a larger one closes the connection
 CAPABILITIES = ["not_found"]
@@ -158,6 +159,9 @@ class Link:
     def close(self) -> None:
         if os.getpid() != self._pid:
             return
+        if self._ready and threading.current_thread() is not self._thread:
+            moves = [q.answer for q in list(self._questions.values()) if q.kind == "acknowledge"]
+            wait(moves, CURSORS_S)
         self._closing = True
         self._wake()
         if threading.current_thread() is not self._thread:

@@ -58,6 +58,8 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Ends the session. Jobs that are submitted run on."""
+        for _ in range(2):  # in one turn, the loop begins to end the iterations that were left,
+            await asyncio.sleep(0)  # and in the next these move their cursors
         await asyncio.get_running_loop().run_in_executor(None, self._finalizer)
 
     async def __aenter__(self) -> AsyncClient:
