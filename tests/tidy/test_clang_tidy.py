@@ -32,7 +32,7 @@ TOOL = shutil.which("clang-tidy", path=str(pathlib.Path(sys.executable).parent))
 PRODUCT = ("schemas", "broker", "engine", "client", "http", "kernels")
 OTHERS = ("tests", "bench")
 GCC_ONLY = re.compile(r"-Winvalid-pch -include \S+/cmake_pch\.hxx|-fpch-preprocess"
-                      "|--coverage -fprofile-abs-path")
+                      "|--coverage -fprofile-abs-path -fprofile-update=atomic")
 LOCAL_NAME = re.compile(
     r"^(?!namespace|using|template)(?:\w[\w:<>,*& ]*[ *&])?(\w+)(?:\(|\[| =|\{| \{|;)", re.M)
 ABSOLUTE = re.compile(r'^#include "(/[^"]+)"', re.M)
