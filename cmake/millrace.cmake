@@ -183,8 +183,12 @@ function(millrace_run name)
   endif()
   add_test(NAME ${name} COMMAND ${ARG_PROGRAM} ${arguments})
   set(environment GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/reports/gtest/${name}.xml ${ARG_ENVIRONMENT})
-  # The time limit is for tests that hang: a machine ten times slower stays far below it. Long tests have none.
-  set(limit_s 10800)
+  # The time limit is for tests that hang: a machine eight times slower stays below it. Under sanitizers a test may take
+  # ten times as long. Long tests have none.
+  set(limit_s 1800)
+  if(MILLRACE_SANITIZE)
+    set(limit_s 10800)
+  endif()
   if("long" IN_LIST ARG_LABELS)
     set(limit_s 0)
   endif()
