@@ -16,6 +16,12 @@ constexpr std::size_t key_bytes = 200;  // of an Idempotency-Key
 constexpr int client_gone = 499;        // there is no answer; proxies log this status
 constexpr std::int64_t us_per_s = 1'000 * us_per_ms;
 
+std::string as_stream(const std::vector<std::string>& events) {
+  std::string bytes;
+  for (const std::string& event : events) bytes += "data: " + event + "\n\n";
+  return bytes;
+}
+
 }  // namespace
 
 // The id of the request's job, or what the ids of several end with. It begins with a letter, so
@@ -140,9 +146,10 @@ void Completion::on_end(const JobResult& result) {
   if (chunks_) {
     const auto error = openai::error_of(result);
     if (error && !streaming_) return on_failure(*error);  // with its status, not in an event
-    send(chunks_->end(result));
-    if (over_ || !chunks_->ended()) return;
-    write("data: [DONE]\n\n");
+    const auto events = chunks_->end(result);
+    if (!chunks_->ended()) return send(events);
+    write(as_stream(events) + "data: [DONE]\n\n");
+    if (over_) return;
     exchange_->end();
     trace_.end(200);
     stop_following();
@@ -194,9 +201,7 @@ void Completion::on_wait() {
 }
 
 void Completion::send(const std::vector<std::string>& events) {
-  std::string bytes;
-  for (const std::string& event : events) bytes += "data: " + event + "\n\n";
-  if (!bytes.empty()) write(bytes);
+  if (!events.empty()) write(as_stream(events));
 }
 
 void Completion::write(std::string_view bytes) {

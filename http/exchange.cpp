@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "schemas/base/clock.hpp"
+
 namespace millrace::http {
 
 void Inbox::post(std::shared_ptr<Exchange> exchange) {
@@ -50,8 +52,8 @@ WakeOnce::~WakeOnce() {
   for (const auto& inbox : to_wake_) inbox->wake();
 }
 
-Exchange::Exchange(Request request, std::shared_ptr<Inbox> inbox, std::size_t queue_bytes)
-    : request_(std::move(request)), inbox_(std::move(inbox)), queue_bytes_(queue_bytes) {}
+Exchange::Exchange(Request request, std::shared_ptr<Inbox> inbox, QueueBounds bounds)
+    : request_(std::move(request)), inbox_(std::move(inbox)), bounds_(bounds) {}
 
 Exchange::~Exchange() {
   inbox_->let_go(request_.body.size());
@@ -95,16 +97,23 @@ void Exchange::begin_stream(Response head) {
   post();
 }
 
+bool Exchange::takes_more() const {
+  if (queue_.size() - read_ > bounds_.most_bytes) return false;
+  return over_us_ < 0 || SystemClock().monotonic_us() - over_us_ < bounds_.wait_ms * us_per_ms;
+}
+
 bool Exchange::write(std::string_view bytes) {
   {
     const std::scoped_lock lock(mutex_);
     if (gone_ || phase_ != Phase::streaming) return false;
-    // What waits decides, not the new piece: one event may be larger than the whole queue.
-    if (queue_.size() - read_ > queue_bytes_) return false;
+    if (!takes_more()) return false;
     if (read_ > 0 && queue_.size() + bytes.size() > queue_.capacity()) {
       queue_.erase(0, std::exchange(read_, 0));
     }
     queue_ += bytes;
+    if (over_us_ < 0 && queue_.size() - read_ > bounds_.bytes) {
+      over_us_ = SystemClock().monotonic_us();
+    }
   }
   post();
   return true;
@@ -158,6 +167,7 @@ long Exchange::read(char* to, std::size_t most) {
   if (bytes == 0) return phase_ == Phase::ended ? at_end : wait_for_more;
   std::memcpy(to, queue_.data() + read_, bytes);
   read_ += bytes;
+  if (queue_.size() - read_ <= bounds_.bytes) over_us_ = -1;
   if (read_ == queue_.size()) {
     read_ = 0;
     queue_.clear();

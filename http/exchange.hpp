@@ -8,8 +8,10 @@
 //   if (!exchange->write("data: 1\n\n")) exchange->abort();       // the client reads too slowly
 //   exchange->end();
 //
-// Only the first respond() or begin_stream() counts. What is written waits in a queue that takes no
-// more once it is over its bound, so a client that does not read costs that and one piece.
+// Only the first respond() or begin_stream() counts. What is written waits in a queue. It takes no
+// more once it has been over its bound for some time: whoever writes may be faster for a while than
+// the server's thread, and an event may take its time on its way, but a client that does not read
+// costs little more than what the engine writes in that time.
 // Thread safety: any thread may call everything.
 #include <atomic>
 #include <cstddef>
@@ -72,9 +74,15 @@ class WakeOnce {
   std::vector<std::shared_ptr<Inbox>> to_wake_;
 };
 
+// Beyond `bytes` for `wait_ms`, or at once beyond `most_bytes`, a queue takes no more.
+struct QueueBounds {
+  std::size_t bytes = 0, most_bytes = 0;
+  std::uint32_t wait_ms = 0;
+};
+
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
-  Exchange(Request request, std::shared_ptr<Inbox> inbox, std::size_t queue_bytes);
+  Exchange(Request request, std::shared_ptr<Inbox> inbox, QueueBounds bounds);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
   ~Exchange();
@@ -89,8 +97,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void respond(Response response);
   // Sends status and headers; the body is what is written until end().
   void begin_stream(Response head);
-  // False: nothing was taken, because what waits is over the bound, the client is gone, or no
-  // stream is open. A piece may be of any size.
+  // False: nothing was taken, because too much waits, the client is gone, or no stream is open. A
+  // piece may be of any size: what waits before it decides.
   bool write(std::string_view bytes);
   void end();
   void abort();  // closes the connection without an end, so that the client sees that it is cut
@@ -114,17 +122,19 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // happens to a request that is answered.
   void refuse(Response response);
   void finish();  // the answer is sent
+  bool takes_more() const;
   void post();
 
   Request request_;
   std::shared_ptr<FormReader> form_;
   const std::shared_ptr<Inbox> inbox_;
-  const std::size_t queue_bytes_;
+  const QueueBounds bounds_;
   mutable std::mutex mutex_;
   Phase phase_ = Phase::waiting;
   Response response_;
   std::string queue_;
-  std::size_t read_ = 0;  // of the queue
+  std::size_t read_ = 0;       // of the queue
+  std::int64_t over_us_ = -1;  // since when more than bounds_.bytes wait; below 0: they do not
   bool gone_ = false;
   std::function<void()> on_gone_;
 

@@ -39,7 +39,10 @@ struct ServerLimits {
   // Where a limit of all connections or bodies is reached, idle connections make room, and then
   // those whose body takes longer than this, the longest first. If none does, the answer is 503.
   std::uint32_t make_room_ms = 5'000;
-  std::size_t stream_bytes = 256 * 1024;  // an answer of which more waits takes no more events
+  // A stream of which more than stream_bytes wait for longer than stream_wait_ms, or more than
+  // most_stream_bytes at all, takes no more events.
+  std::size_t stream_bytes = 256 * 1024, most_stream_bytes = 64 * 1024 * 1024;
+  std::uint32_t stream_wait_ms = 30'000;
 };
 
 struct ServerOptions {

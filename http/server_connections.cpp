@@ -220,8 +220,10 @@ bool Connections::begin(Connection& connection, const char* url, const char* met
   request.query = values_of(connection.handle, MHD_GET_ARGUMENT_KIND);
   request.peer = peer_of(connection.handle);
   auto refused = judge(connection, request, url);
-  connection.exchange =
-      std::make_shared<Exchange>(std::move(request), inbox_, options_.limits.stream_bytes);
+  const ServerLimits& limits = options_.limits;
+  connection.exchange = std::make_shared<Exchange>(
+      std::move(request), inbox_,
+      QueueBounds{limits.stream_bytes, limits.most_stream_bytes, limits.stream_wait_ms});
   connection.exchange->connection_ = &connection;
   move_to(connection, Connection::State::receiving);
   if (!refused && connection.route->make_form) refused = begin_form(connection);

@@ -87,6 +87,14 @@ def test_several_choices(client):
     assert texts == ["one two three four"] * 3
 
 
+def test_many_choices_that_end_at_once(client):
+    """Their last events are more than a stream's queue holds, and come in one message."""
+    ended = 0
+    for chunk in client.completions.create(model="stub", prompt=["a"] * 20, n=128, stream=True):
+        ended += chunk.choices[0].finish_reason == "stop"
+    assert ended == 20 * 128
+
+
 def test_models(client):
     model, = client.models.list().data
     assert (model.id, model.object, model.owned_by) == ("stub", "model", "millrace")

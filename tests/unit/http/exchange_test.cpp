@@ -1,4 +1,4 @@
-// How often what is posted wakes the server's thread.
+// How often what is posted wakes the server's thread, and how much a stream's queue takes.
 #include "http/exchange.hpp"
 
 #include <gtest/gtest.h>
@@ -9,9 +9,11 @@
 namespace millrace::http {
 namespace {
 
+constexpr std::uint32_t hour_ms = 3'600'000;
+
 struct Posts {
   std::shared_ptr<Exchange> exchange() const {
-    return std::make_shared<Exchange>(Request(), inbox, 1'000);
+    return std::make_shared<Exchange>(Request(), inbox, QueueBounds{.bytes = 1'000});
   }
   int wakes = 0;
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>([this] { ++wakes; });
@@ -102,6 +104,29 @@ TEST(WakeOnce, WakesNoServerThatHasEnded) {
     posts.inbox->close();
   }
   EXPECT_EQ(posts.wakes, 0);
+}
+
+std::shared_ptr<Exchange> stream_with(const Posts& posts, QueueBounds bounds) {
+  auto exchange = std::make_shared<Exchange>(Request(), posts.inbox, bounds);
+  exchange->begin_stream({});
+  return exchange;
+}
+
+TEST(StreamQueue, TakesMoreThanItsBoundForAWhile) {
+  const Posts posts;
+  const auto exchange = stream_with(posts, {.bytes = 10, .most_bytes = 1'000, .wait_ms = hour_ms});
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(exchange->write(std::string(100, 'x'))) << i;
+  EXPECT_TRUE(exchange->write("y")) << "1,000 bytes wait, which is not more than the most";
+  EXPECT_FALSE(exchange->write("z"));
+}
+
+TEST(StreamQueue, TakesNoMoreWhereItsTimeIsOver) {
+  const Posts posts;
+  const auto exchange = stream_with(posts, {.bytes = 10, .most_bytes = 1'000, .wait_ms = 0});
+  EXPECT_TRUE(exchange->write(std::string(10, 'x')));
+  EXPECT_TRUE(exchange->write(std::string(10, 'x')))
+      << "10 bytes wait, which is not over the bound";
+  EXPECT_FALSE(exchange->write("y"));
 }
 
 }  // namespace

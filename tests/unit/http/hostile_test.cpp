@@ -257,6 +257,7 @@ TEST(Hostile, AReaderThatStandsStillCostsItsQueueAlone) {
   });
   ServerLimits limits;
   limits.stream_bytes = 64 * 1024;
+  limits.stream_wait_ms = 0;
   limits.idle_ms = 1'000;
   const auto server = start(std::move(routes), limits);
   RawClient client(server->url(), 4'096);

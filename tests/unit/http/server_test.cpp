@@ -111,12 +111,50 @@ TEST(Server, AnEventMayBeLargerThanTheQueue) {
   });
   ServerLimits limits;
   limits.stream_bytes = 64 * 1024;
+  limits.stream_wait_ms = 0;
   const auto server = start(std::move(routes), limits);
   RawClient client(server->url());
   client.send(get("/events"));
   ASSERT_TRUE(client.read_until("\r\n0\r\n\r\n"));  // the end of the chunks
   EXPECT_EQ(std::ranges::count(client.unread(), 'x'), 3'000'000);
   EXPECT_FALSE(client.unread().contains("too much"));
+}
+
+// The handler runs on the server's thread, which can send nothing meanwhile.
+TEST(Server, EventsThatComeFasterThanTheServerSendsAllArrive) {
+  const std::string event = "data: " + std::string(100'000, 'x') + "\n\n";
+  Routes routes;
+  routes.add("GET", "/events", [&](const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin_stream({});
+    for (int i = 0; i < 50; ++i) EXPECT_TRUE(exchange->write(event));
+    exchange->end();
+  });
+  const auto server = start(std::move(routes), {});
+  RawClient client(server->url());
+  client.send(get("/events"));
+  ASSERT_TRUE(client.read_until("\r\n0\r\n\r\n"));
+  EXPECT_EQ(std::ranges::count(client.unread(), 'x'), 5'000'000);
+}
+
+// The kernel takes 4 MiB at most. When the client has read the others, too, the time counts anew.
+TEST(Server, AReaderThatCatchesUpGetsMore) {
+  std::promise<std::shared_ptr<Exchange>> asked;
+  Routes routes;
+  routes.add("GET", "/events", [&](const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin_stream({});
+    asked.set_value(exchange);
+  });
+  ServerLimits limits;
+  limits.stream_wait_ms = 0;
+  const auto server = start(std::move(routes), limits);
+  RawClient client(server->url(), 64 * 1024);
+  client.send(get("/events"));
+  const auto exchange = asked.get_future().get();
+  EXPECT_TRUE(exchange->write(std::string(8'000'000, 'x') + "#"));
+  EXPECT_FALSE(exchange->write("too early"));
+  ASSERT_TRUE(client.read_until("#"));
+  EXPECT_TRUE(exchange->write("!"));
+  ASSERT_TRUE(client.read_until("!"));
 }
 
 TEST(Server, AClientThatGoesIsNoticed) {
