@@ -5,11 +5,11 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
-#include <charconv>
 #include <exception>
 #include <span>
 #include <utility>
 
+#include "http/body_length.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
 #include "schemas/base/log.hpp"
@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::size_t stream_block_bytes = 8 * 1024;  // libmicrohttpd keeps one for each stream
 constexpr std::size_t file_block_bytes = 64 * 1024;
+// Time for what a client has sent before it closed its side. What is left of it fits into the
+// kernel's buffer.
+constexpr std::int64_t left_us = 2'000 * us_per_ms;
 
 std::int64_t now_us() {
   return SystemClock().monotonic_us();
@@ -46,28 +49,6 @@ Headers values_of(MHD_Connection* handle, MHD_ValueKind kind) {
   Headers values;
   MHD_get_connection_values_n(handle, kind, &add_header, &values);
   return values;
-}
-
-// How long the body is that the head announces. None: it is sent in chunks. Errors: what could be
-// read in two ways, by us and by a proxy before us.
-Result<std::optional<std::uint64_t>> announced_bytes(const Request& request) {
-  std::optional<std::uint64_t> bytes;
-  bool chunked = false;
-  for (const auto& [name, value] : request.headers) {
-    chunked = chunked || same_name(name, "Transfer-Encoding");
-    if (!same_name(name, "Content-Length")) continue;
-    std::uint64_t length = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
-    if (bytes || value.empty() || error != std::errc{} || end != value.data() + value.size()) {
-      return fail(Code::invalid_value, "the header Content-Length is not one number");
-    }
-    bytes = length;
-  }
-  if (chunked && bytes) {
-    return fail(Code::invalid_value, "the request has Content-Length and Transfer-Encoding");
-  }
-  if (chunked) return std::nullopt;
-  return bytes.value_or(0);
 }
 
 ssize_t read_stream(void* context, std::uint64_t /*position*/, char* to, std::size_t most) {
@@ -138,9 +119,10 @@ std::list<Connection>& Connections::list_of(Connection::State state) {
 
 void Connections::hung_up(Connection& connection) {
   connection.hung_up = true;
+  connection.hung_up_us = now_us();
   if (connection.state != Connection::State::working &&
       connection.state != Connection::State::answering) {
-    return;  // libmicrohttpd reads to the end and closes it
+    return;  // libmicrohttpd reads to the end and closes it, or close_slow() does
   }
   if (!connection.suspended) return;  // an answer that is being sent meets the end by itself
   connection.exchange->leave();
@@ -158,7 +140,7 @@ std::optional<Response> Connections::judge(Connection& connection, Request& requ
   if (connection.excess) {
     return refusal(503, {Code::overloaded, "the server has as many connections as it may", {}, {}});
   }
-  const auto length = announced_bytes(request);
+  const auto length = body_length(request.headers);
   if (!length) return refusal(400, length.error());
   for (auto& [name, value] : request.query) {
     auto plain = unescape(value);
@@ -348,14 +330,19 @@ void Connections::close_slow() {
   const std::int64_t now = now_us();
   const std::int64_t head_us = (std::int64_t{options_.limits.idle_ms} + 30'000) * us_per_ms;
   const std::int64_t body_us = std::int64_t{options_.limits.request_ms} * us_per_ms;
+  // libmicrohttpd misses the end of a connection that comes together with the last bytes.
+  const auto has_left = [now](const Connection& connection) {
+    return connection.hung_up && now - connection.hung_up_us >= left_us;
+  };
   for (const Connection& connection : idle_) {
-    if (now - connection.since_us < head_us) continue;
+    if (now - connection.since_us < head_us && !has_left(connection)) continue;
     ::shutdown(connection.descriptor, SHUT_RDWR);
   }
   for (const Connection& connection : receiving_) {
     const std::uint32_t own_ms = connection.route == nullptr ? 0 : connection.route->body_ms;
     const std::int64_t may_us = own_ms == 0 ? body_us : std::int64_t{own_ms} * us_per_ms;
-    if (now - connection.since_us >= may_us) ::shutdown(connection.descriptor, SHUT_RDWR);
+    if (now - connection.since_us < may_us && !has_left(connection)) continue;
+    ::shutdown(connection.descriptor, SHUT_RDWR);
   }
 }
 

@@ -34,7 +34,8 @@ struct Connection {
   std::int64_t since_us = 0;  // of the state
   bool excess = false;        // opened when all others were at work
   bool suspended = false;
-  bool hung_up = false;    // the client has closed its side
+  bool hung_up = false;  // the client has closed its side
+  std::int64_t hung_up_us = 0;
   bool leaving = false;    // closed by us to make room
   bool too_large = false;  // its body
   bool no_room = false;    // for its body, beside those of others

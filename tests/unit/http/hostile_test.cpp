@@ -1,6 +1,7 @@
 // What clients do wrong on purpose: it is refused, the others are served, and memory has a bound.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <vector>
 
@@ -163,6 +164,11 @@ TEST(Hostile, NonsenseIsRefused) {
        {std::string("\x16\x03\x01\x02\x01 not HTTP\r\n\r\n"), std::string("GET\r\n\r\n"),
         std::string("GET /echo/a HTTP/9.9\r\n\r\n"), std::string("GET /echo/a HTTP/1.1\r\n\r\n"),
         head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n12",
+        head + "Content-Length : 2\r\n\r\n12", head + "Content-Length\t: 2\r\n\r\n12",
+        head + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+        head + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        head + "Transfer-Encoding: identity\r\n\r\n", head + "Host: b\r\n\r\n",
         head + "Content-Length: -1\r\n\r\n", head + "Content-Length: x\r\n\r\n",
         head + "Content-Length: 99999999999999999999\r\n\r\n",
         head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -174,6 +180,28 @@ TEST(Hostile, NonsenseIsRefused) {
     EXPECT_TRUE(client.closed()) << bad;
   }
   expect_served(*server);
+}
+
+// The end of these comes together with their last bytes. The time limit of a silent connection is
+// 75 s, and of a body 60 s.
+TEST(Hostile, ClientsThatGoAmidARequestAreForgotten) {
+  const auto server = start(echo_routes());
+  for (int i = 0; i < 50; ++i) {
+    RawClient head(server->url()), body(server->url());
+    head.send("POST /echo/a HT");
+    body.send("POST /echo/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" +
+              std::string(900, 'x'));
+  }
+  for (int i = 0; i < 300 && server->counts().connections > 0; ++i) ::usleep(100'000);
+  EXPECT_EQ(server->counts().connections, 0u);
+}
+
+TEST(Hostile, AClientThatClosesItsSideGetsItsAnswer) {
+  const auto server = start(echo_routes());
+  RawClient client(server->url());
+  client.send(post("/echo/a", std::string(3'000'000, 'x')));
+  client.close_side();
+  EXPECT_EQ(std::ranges::count(client.answer().body, 'x'), 3'000'000);
 }
 
 TEST(Hostile, PipelinedRequestsAreAnsweredInTheirOrder) {

@@ -41,6 +41,8 @@ class RawClient {
   void close() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   }
+  // Sends no more, and still reads.
+  void close_side() const { ::shutdown(socket_, SHUT_WR); }
   bool connected() const { return connected_; }
   // False: the server has closed the connection.
   bool send(std::string_view bytes) const {
