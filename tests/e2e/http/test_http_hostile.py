@@ -111,19 +111,19 @@ def test_ten_thousand_idle_connections(place):
 
 
 def test_readers_that_stand_still(make_place):
-    """A job is cancelled when the queue of its reader is full; nothing piles up. A busy broker may
+    """A job is cancelled when the queue of its reader has been full for 30 s. A busy broker may
     lose a piece of a stream, and the stream then waits for its end, so that its queue never fills:
-    so there are several readers, one after the other."""
+    so there are several readers, each a while after the one before."""
     place = make_place()
-    place.start_engine("--text", "x" * 100_000, "--job-steps", "1000", "--step-ms", "20")
+    place.start_engine("--text", "x" * 100_000, "--job-steps", "1000", "--step-ms", "200")
     body = b'{"stream": true, "n": 128, "messages": [{"role": "user", "content": "Hello"}]}'
     with contextlib.ExitStack() as readers:
-        for _ in range(20):
+        for _ in range(10):
             connection = readers.enter_context(socket.socket())
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", place.port))
             connection.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            end = time.monotonic() + 20
+            end = time.monotonic() + 60
             while time.monotonic() < end and not place.jobs("cancelled"):
                 time.sleep(0.2)
             if place.jobs("cancelled"):
