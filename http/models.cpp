@@ -58,7 +58,11 @@ Response model_answer(const StatusAnswer& status, std::string_view id, std::int6
 }
 
 Response ready_answer(const Result<StatusAnswer>& status) {
-  if (!status) return problem(status.error(), 503);
+  if (!status) {
+    // A token that may not ask says nothing about the server, which a load balancer would take out.
+    const Error& error = status.error();
+    return error.code == Code::unauthorized ? problem(error) : problem(error, 503);
+  }
   if (status->draining) return problem({Code::draining, "the broker is shutting down", {}, {}});
   if (status->engines.empty()) {
     return problem({Code::unreachable,

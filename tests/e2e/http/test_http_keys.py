@@ -74,6 +74,18 @@ def test_a_key_that_may_only_submit(keyed):
           "answer after the key got the role")
 
 
+def test_ready_tells_a_token_without_the_role_from_a_server_that_is_down(keyed):
+    reader = keyed.keys.new("r", "acme", "read")
+    until(lambda: has_engine(keyed, reader), "engine")
+    assert keyed.get("/ready", Authorization=f"Bearer {reader}")[0] == 200
+    for role in ("submit", "operate"):
+        header = {"Authorization": f"Bearer {keyed.keys.new(role, 'acme', role)}"}
+        ready, models = (keyed.get(path, **header) for path in ("/ready", "/v1/models"))
+        assert ready == models and ready[0] == 403, role
+        assert ready[1]["error"]["type"] == "permission_error"
+    assert keyed.get("/ready")[0] == keyed.get("/ready", Authorization="Bearer none")[0] == 401
+
+
 def metrics_status(place, **headers):
     try:
         with urllib.request.urlopen(urllib.request.Request(place.url + "/metrics",

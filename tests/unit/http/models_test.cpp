@@ -46,7 +46,13 @@ TEST(Models, ReadyMeansAnEngine) {
   StatusAnswer draining = status_of({"a"});
   draining.draining = true;
   EXPECT_EQ(ready_answer(draining).status, 503);
-  EXPECT_EQ(ready_answer(millrace::fail(Code::unauthorized, "no")).status, 503);
+  EXPECT_EQ(ready_answer(millrace::fail(Code::unreachable, "no answer")).status, 503);
+}
+
+TEST(Models, ATokenThatMayNotAskIsNoServerThatIsDown) {
+  const Response refused = ready_answer(millrace::fail(Code::unauthorized, "no"));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_EQ(json::parse(refused.body)["error"]["type"], "permission_error");
 }
 
 TEST(Problem, TellsWhenToComeAgain) {
