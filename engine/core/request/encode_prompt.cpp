@@ -81,6 +81,39 @@ Status check_bytes(const std::string& what, std::string_view text, const Request
   return too_long(what + " has " + std::to_string(text.size()) + " bytes", context);
 }
 
+// The chat with "" as the content of each assistant's turn that has none; nothing where all have
+// one.
+std::optional<Chat> with_empty_contents(const Chat& chat) {
+  Chat out = chat;
+  bool changed = false;
+  for (ChatMessage& message : out) {
+    if (message.role != "assistant" || message.content) continue;
+    message.content.emplace();
+    changed = true;
+  }
+  if (!changed) return std::nullopt;
+  return out;
+}
+
+// Renders the chat as it is, or in the first other form that the template takes. A turn that only
+// calls tools has no content in OpenAI's form, which is `none` to a template. `none` comes first,
+// because some templates tell it from an empty text, for which DeepSeek's distilled models get a
+// turn more and RWKV's a line more; "" is for those that join contents with other texts and fail
+// on `none`, such as SmolLM2's, Qwen3's and gpt-oss's. Arguments are in `call_arguments.hpp`.
+Result<RenderedChat> render_chat(const ChatTemplate& chat_template, const Chat& chat,
+                                 const TemplateVariables& variables, std::uint64_t most) {
+  auto rendered = chat_template.render(chat, variables, most);
+  if (rendered || rendered.error().code != Code::template_error) return rendered;
+  const auto with_texts = with_text_arguments(chat);
+  const auto with_contents = with_empty_contents(chat);
+  const auto with_both = with_contents ? with_text_arguments(*with_contents) : std::nullopt;
+  for (const auto* form : {&with_texts, &with_contents, &with_both}) {
+    if (!*form) continue;
+    if (auto other = chat_template.render(**form, variables, most)) return other;
+  }
+  return rendered;
+}
+
 // With `in_messages`, literals of special tokens in messages become those tokens, too.
 Result<Tokens> encode_chat(const Chat& chat, const ChatInputs& inputs, bool in_messages,
                            const RequestContext& context) {
@@ -108,12 +141,7 @@ Result<Tokens> encode_chat(const Chat& chat, const ChatInputs& inputs, bool in_m
   // Where tokens leave bytes out, only the whole text tells.
   const bool whole = context.tokenizer->reach().whole();
   const std::uint64_t most = whole ? most_bytes(context) : UINT64_MAX;
-  auto rendered = chat_template->render(chat, variables, most);
-  if (!rendered && rendered.error().code == Code::template_error) {
-    if (const auto texts = with_text_arguments(chat)) {
-      if (auto other = chat_template->render(*texts, variables, most)) rendered = std::move(other);
-    }
-  }
+  const auto rendered = render_chat(*chat_template, chat, variables, most);
   if (!rendered && rendered.error().code == Code::context_exceeded)
     return too_long(rendered.error().message, context);
   if (!rendered) return fail(rendered.error());

@@ -136,6 +136,27 @@ def test_a_tool_that_the_model_calls(client, model):
     assert not "".join(x.delta.content or "" for x in chunks)
 
 
+def chat_after_a_call(**call_turn):
+    called = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    return [*QUESTION, {"role": "assistant", "tool_calls": [called], **call_turn},
+            {"role": "tool", "tool_call_id": "1", "content": "Paris"}]
+
+
+def test_a_turn_without_a_content(client, model, tmp_path):
+    """Its template joins texts, so that none is an empty one."""
+    bodies = [dict(model=model, messages=chat_after_a_call(**turn), max_tokens=8, temperature=0)
+              for turn in ({"content": ""}, {"content": None}, {})]
+    empty, *others = [client.chat.completions.create(**body) for body in bodies]
+    for other in others:
+        assert other.usage.prompt_tokens == empty.usage.prompt_tokens > 0
+        assert other.choices[0].message.content == empty.choices[0].message.content
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("".join(json.dumps(body) + "\n" for body in bodies))
+    checked = subprocess.run([program("millrace"), "check", lines, "--model", model_path()],
+                             text=True, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_a_prompt_beyond_the_context(client, model):
     for stream in (False, True):
         with pytest.raises(openai.BadRequestError) as caught:
