@@ -58,6 +58,43 @@ Status map_prompt(json& body) {
   return {};
 }
 
+bool is_minus_one(const json& value) {
+  return value.is_number_integer() && !value.is_number_unsigned() && value == -1;
+}
+
+// A length of -1 has no limit in llama-server, as in a chat without one.
+Status map_lengths(Endpoint endpoint, json& body) {
+  for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    const auto length = body.find(name);
+    if (length == body.end() || !is_minus_one(*length)) continue;
+    if (endpoint != Endpoint::chat) {
+      return fail(Code::invalid_value,
+                  std::string(name) + " is -1, but a completion's length needs a limit here",
+                  "give a number of tokens; only a chat without a limit has the rest of the "
+                  "context");
+    }
+    body.erase(length);
+  }
+  return {};
+}
+
+// Maps values that OpenAI's schema or other servers have and a job has not.
+Status map_values(Endpoint endpoint, json& body) {
+  MILLRACE_TRY(map_lengths(endpoint, body));
+  if (const auto seed = body.find("seed"); seed != body.end() && seed->is_number_integer()) {
+    *seed = seed->get<std::uint64_t>();  // OpenAI's is signed: the same 64 bits
+  }
+  if (const auto top_k = body.find("top_k"); top_k != body.end() && is_minus_one(*top_k)) {
+    *top_k = 0U;  // vLLM's and llama-server's other word for "off"
+  }
+  const auto scored = body.find("prompt_logprobs");
+  if (scored == body.end() || !scored->is_number()) return {};
+  return fail(Code::invalid_value,
+              "prompt_logprobs is " + scored->dump() + ", but the answer has no place for as many",
+              "use \"echo\": true with logprobs in a completion; a line of a batch may have "
+              "\"prompt_logprobs\": true and top_logprobs");
+}
+
 // A job may hold tools of any form, for templates of any kind; those of OpenAI's form are whole.
 Status check_tools(const json& body) {
   const auto tools = body.find("tools");
@@ -146,6 +183,7 @@ Result<json> job_of_body(Endpoint endpoint, json body) {
     body.erase(stream);
   }
   MILLRACE_TRY(check_names(body));
+  MILLRACE_TRY(map_values(endpoint, body));
   if (endpoint == Endpoint::chat) {
     MILLRACE_TRY(check_tools(body));
     open_arguments(body);

@@ -27,6 +27,16 @@ def test_what_is_not_supported_is_refused(client, place, fields):
     assert caught.value.body["hint"] and not place.jobs()
 
 
+def test_values_of_other_servers(client):
+    for fields in ({"seed": -1}, {"top_k": -1}, {"max_tokens": -1}, {"n_predict": -1},
+                   {"max_completion_tokens": -1}):
+        assert chat(client, extra_body=fields).choices[0].finish_reason == "stop", fields
+    for field, value in (("max_tokens", -1), ("n_predict", -1), ("prompt_logprobs", 1)):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.completions.create(model="stub", prompt="a", extra_body={field: value})
+        assert caught.value.param == field and caught.value.body["hint"]
+
+
 def test_what_the_package_shows_of_an_error_says_what_to_do(client):
     """It shows the message alone where somebody prints that: the hint is in it, once."""
     with pytest.raises(openai.NotFoundError) as caught:

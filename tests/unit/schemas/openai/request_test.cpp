@@ -104,6 +104,46 @@ TEST(OpenAIRequest, NamesOfOtherServersAreUnderstood) {
   EXPECT_EQ(job.chat.template_kwargs.size(), 1U);
 }
 
+TEST(OpenAIRequest, ANegativeSeedHasTheSameBits) {
+  EXPECT_EQ(job_of(chat(R"(,"seed":-1)", {.seed = 7})).request.sampling.seed, UINT64_MAX);
+  EXPECT_EQ(job_of(chat(R"(,"seed":-9223372036854775808)")).request.sampling.seed, 1ULL << 63);
+  EXPECT_EQ(job_of(completion(R"("prompt":"p","seed":-3)")).request.sampling.seed, UINT64_MAX - 2);
+  EXPECT_EQ(job_of(chat(R"(,"seed":18446744073709551615)")).request.sampling.seed, UINT64_MAX);
+  for (const char* seed : {"-9223372036854775809", "18446744073709551616", "-1.5", "\"-1\""}) {
+    expect_refused(Endpoint::chat, "{" + messages + R"(,"seed":)" + seed + "}",
+                   Code::invalid_value);
+  }
+}
+
+TEST(OpenAIRequest, MinusOneIsOffOrNoLimit) {
+  EXPECT_EQ(job_of(chat(R"(,"top_k":-1)")).request.sampling.top_k, 0U);
+  expect_refused(Endpoint::chat, "{" + messages + R"(,"top_k":-2})", Code::invalid_value);
+  for (const std::string name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    const std::string field = ",\"" + name + "\":";
+    EXPECT_EQ(job_of(chat(field + "-1")).request.max_tokens, std::nullopt) << name;
+    for (const char* value : {"-2", "18446744073709551615"}) {
+      expect_refused(Endpoint::chat, "{" + messages + field + value + "}", Code::invalid_value);
+    }
+    const auto refused =
+        parse_request(Endpoint::completion, R"({"prompt":"p")" + field + "-1}", {});
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, Code::invalid_value);
+    EXPECT_TRUE(refused.error().message.starts_with(name + " is -1")) << refused.error().text();
+  }
+}
+
+TEST(OpenAIRequest, ANumberOfThePromptsLogprobsIsRefusedWithAnotherWay) {
+  for (const char* number : {"0", "1", "-1"}) {
+    const auto refused =
+        parse_request(Endpoint::completion,
+                      std::string(R"({"prompt":"p","prompt_logprobs":)") + number + "}", {});
+    ASSERT_FALSE(refused) << number;
+    EXPECT_EQ(refused.error().code, Code::invalid_value);
+    EXPECT_NE(refused.error().hint.find("echo"), std::string::npos);
+  }
+  EXPECT_TRUE(job_of(completion(R"("prompt":"p","prompt_logprobs":true)")).request.logprobs.prompt);
+}
+
 TEST(OpenAIRequest, NamesOfOtherServersThatChangeATextAreNotDroppedInSilence) {
   EXPECT_EQ(job_of(chat(R"(,"n_predict":7)")).request.max_tokens, 7U);
   for (const char* fields :
