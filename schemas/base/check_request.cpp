@@ -20,7 +20,9 @@ Status check_lengths(const GenerationRequest& request) {
   const std::string most = std::to_string(limits::job_tokens);
   if (request.max_tokens == 0u && request.task == Task::generate) {
     return wrong("max_tokens is 0",
-                 "give a number from 1 to " + most + "; to score a given text use task \"score\"");
+                 "give a number from 1 to " + most +
+                     "; to score a given text use task \"score\", or in the body of a completion "
+                     "\"echo\": true");
   }
   const std::uint64_t length = request.max_tokens.value_or(default_max_tokens(request));
   if (request.n * length > limits::job_tokens) {
