@@ -14,16 +14,9 @@ constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view path_characters = "abcdefghijklmnopqrstuvwxyz_0123456789.[]";
 
 // The fields of requests about files and batches; a message about one has a colon after its name.
-constexpr std::array<std::string_view, 10> other_fields = {"after",
-                                                           "completion_window",
-                                                           "endpoint",
-                                                           "expires_after",
-                                                           "file",
-                                                           "input_file_id",
-                                                           "limit",
-                                                           "metadata",
-                                                           "output_expires_after",
-                                                           "purpose"};
+constexpr std::array<std::string_view, 11> other_fields = {
+    "after", "completion_window", "endpoint", "expires_after",        "file",   "input_file_id",
+    "limit", "metadata",          "order",    "output_expires_after", "purpose"};
 
 // The path that a message begins with, if its first name is one of a job's fields.
 std::string_view leading_path(std::string_view message) {

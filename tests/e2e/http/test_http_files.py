@@ -40,8 +40,9 @@ def test_pages(client):
     assert not client.files.list(purpose="batch_output").data
     assert len(client.files.list(purpose="batch").data) == 5
     for wrong in ({"limit": 0}, {"limit": 10_001}, {"after": "file-none"}, {"order": "up"}):
-        with pytest.raises(openai.BadRequestError):
+        with pytest.raises(openai.BadRequestError) as caught:
             client.files.list(**wrong)
+        assert [caught.value.param] == list(wrong)
 
 
 def test_times_after_which_files_expire(client):
