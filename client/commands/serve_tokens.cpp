@@ -41,6 +41,25 @@ std::string text_of(const engine::Tokenizer& tokenizer, TokenId id) {
   return utf8_replace_invalid(tokenizer.token_bytes(id));
 }
 
+// llama-server's tokens with their pieces. A piece that is no text by itself, such as the half of a
+// character, is an array of its bytes.
+void write_pieces(JsonWriter& writer, const engine::Tokenizer& tokenizer, const Tokens& tokens) {
+  writer.begin_array();
+  for (const TokenId id : tokens) {
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    writer.begin_object().field("id", id).key("piece");
+    if (utf8_valid(bytes)) {
+      writer.value(bytes);
+    } else {
+      writer.begin_array();
+      for (const char byte : bytes) writer.value(std::uint32_t{static_cast<std::uint8_t>(byte)});
+      writer.end_array();
+    }
+    writer.end_object();
+  }
+  writer.end_array();
+}
+
 Result<std::string> tokenized(const ServedTexts& texts, const std::string& body) {
   const engine::Tokenizer& tokenizer = texts.tokenizer;
   MILLRACE_ASSIGN(const json object, object_of(body));
@@ -56,12 +75,17 @@ Result<std::string> tokenized(const ServedTexts& texts, const std::string& body)
                                                       : flag(object, "add_special_tokens", true));
   MILLRACE_ASSIGN(options.parse_special, flag(object, "parse_special", true));
   MILLRACE_ASSIGN(const bool with_texts, flag(object, "return_token_strs", false));
+  MILLRACE_ASSIGN(const bool with_pieces, flag(object, "with_pieces", false));
   const Tokens tokens = tokenizer.tokenize(text->get_ref<const std::string&>(), options);
   std::string out;
   JsonWriter writer(out);
   writer.begin_object().field("count", std::uint64_t{tokens.size()});
   writer.field("max_model_len", texts.context_tokens).key("tokens");
-  openai::write_ids(writer, tokens);
+  if (with_pieces) {
+    write_pieces(writer, tokenizer, tokens);
+  } else {
+    openai::write_ids(writer, tokens);
+  }
   if (with_texts) {
     writer.key("token_strs").begin_array();
     for (const TokenId id : tokens) writer.value(text_of(tokenizer, id));

@@ -176,6 +176,12 @@ def test_tokens(client):
     assert vllm["count"] == len(vllm["tokens"]) and llama["tokens"]
     text = post(client, "/detokenize", tokens=llama["tokens"])
     assert text == {"prompt": "Hello world", "content": "Hello world"}
+    pieces = post(client, "/tokenize", content="Hello wörld ἰ", with_pieces=True)["tokens"]
+    plain = post(client, "/tokenize", content="Hello wörld ἰ")["tokens"]
+    assert [one["id"] for one in pieces] == plain
+    assert {type(one["piece"]) for one in pieces} == {str, list}
+    assert b"".join(one["piece"].encode() if isinstance(one["piece"], str) else bytes(one["piece"])
+                    for one in pieces).decode() == "Hello wörld ἰ"
     for path, body in (("/tokenize", {}), ("/tokenize", {"prompt": 1}),
                        ("/detokenize", {"tokens": [4_000_000_000]}), ("/detokenize", {"tokens": 1}),
                        ("/tokenize", {"prompt": "a", "parse_special": "no"})):

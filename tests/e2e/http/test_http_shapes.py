@@ -190,6 +190,7 @@ def test_llama_server_texts_and_errors(ours, llama):
         mine, theirs = (ask(one, path, body)[1]["choices"][0] for one in (ours, llama))
         assert (mine["text"], mine["finish_reason"]) == (theirs["text"], theirs["finish_reason"])
     for path, body in (("/tokenize", {"content": "Hello wörld"}),
+                       ("/tokenize", {"content": "Hello wörld ἰ", "with_pieces": True}),
                        ("/detokenize", {"tokens": [1, 2, 3]})):
         mine, theirs = (ask(one, path, body)[1] for one in (ours, llama))
         assert theirs.items() <= mine.items()
