@@ -107,7 +107,9 @@ Result<Response> BatchFace::list_files(const Request& request, const Holder& hol
   if (const std::string_view purpose = request.argument("purpose"); !purpose.empty()) {
     std::erase_if(files, [&](const StoredFile& one) { return one.object.purpose != purpose; });
   }
-  MILLRACE_ASSIGN(std::string body, page_json(std::move(files), page, openai::write_file));
+  MILLRACE_ASSIGN(std::string body,
+                  page_json(std::move(files), page, files_->place(holder.tenant, page.after),
+                            openai::write_file));
   return json_answer(std::move(body));
 }
 

@@ -89,16 +89,19 @@ void BatchFace::add_batch_routes(Routes& routes) {
                        return create_batch(exchange, holder);
                      }),
              request_bytes);
-  routes.add("GET", "/v1/batches",
-             handler(KeyRole::read, Where::here,
-                     [this](Exchange& exchange, const Holder& holder) -> Result<Response> {
-                       MILLRACE_ASSIGN(const Page page,
-                                       parse_page(exchange.request(), usual_batches_listed,
-                                                  most_batches_listed));
-                       MILLRACE_ASSIGN(std::string body, page_json(batches_->list(holder.tenant),
-                                                                   page, openai::write_batch));
-                       return Response{.status = 200, .body = std::move(body), .headers = {}};
-                     }));
+  routes.add(
+      "GET", "/v1/batches",
+      handler(KeyRole::read, Where::here,
+              [this](Exchange& exchange, const Holder& holder) -> Result<Response> {
+                MILLRACE_ASSIGN(
+                    const Page page,
+                    parse_page(exchange.request(), usual_batches_listed, most_batches_listed));
+                const auto after = batches_->find(holder.tenant, page.after);
+                MILLRACE_ASSIGN(std::string body, page_json(batches_->list(holder.tenant), page,
+                                                            after.transform(place_of<StoredBatch>),
+                                                            openai::write_batch));
+                return Response{.status = 200, .body = std::move(body), .headers = {}};
+              }));
   routes.add("GET", "/v1/batches/{id}",
              handler(KeyRole::read, Where::here,
                      [this](Exchange& exchange, const Holder& holder) -> Result<Response> {

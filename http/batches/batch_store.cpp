@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "http/batches/paging.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/base/random_id.hpp"
 
@@ -27,10 +28,6 @@ Result<StoredBatch> read_record(const std::string& text) {
   } catch (const nlohmann::json::exception& error) {
     return fail(Code::ledger_corrupt, std::string("it is no record: ") + error.what());
   }
-}
-
-std::pair<std::int64_t, std::string> place_of(const StoredBatch& batch) {
-  return {batch.created_us, batch.object.id};
 }
 
 }  // namespace
@@ -157,7 +154,7 @@ std::vector<StoredBatch> BatchStore::list(const std::string& tenant) {
       if (batch.tenant == tenant) batches.push_back(batch);
     }
   }
-  std::ranges::sort(batches, {}, place_of);
+  std::ranges::sort(batches, {}, place_of<StoredBatch>);
   return batches;
 }
 

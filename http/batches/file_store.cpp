@@ -193,9 +193,18 @@ std::vector<StoredFile> FileStore::list(const std::string& tenant) {
       if (file.tenant == tenant && is_visible(file)) files.push_back(file);
     }
   }
-  std::ranges::sort(
-      files, {}, [](const StoredFile& file) { return std::pair(file.created_us, file.object.id); });
+  std::ranges::sort(files, {}, place_of<StoredFile>);
   return files;
+}
+
+std::optional<Place> FileStore::place(const std::string& tenant, const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = files_.find(id); found != files_.end()) {
+    return found->second.tenant == tenant ? std::optional(place_of(found->second)) : std::nullopt;
+  }
+  const auto removed = std::ranges::find_if(
+      removed_, [&](const auto& one) { return one.first == tenant && one.second.second == id; });
+  return removed == removed_.end() ? std::nullopt : std::optional(removed->second);
 }
 
 Result<std::unique_ptr<File>> FileStore::open_data(const std::string& id) {
@@ -211,6 +220,8 @@ Status FileStore::erase(const std::string& id) {
     Holding& holding = holdings_[found->second.tenant];
     --holding.files;
     holding.bytes -= found->second.object.bytes;
+    removed_.emplace_back(found->second.tenant, place_of(found->second));
+    if (removed_.size() > removed_kept) removed_.pop_front();
     files_.erase(found);
   }
   const Status removed = env_.remove(data_path(id));

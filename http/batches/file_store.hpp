@@ -10,6 +10,7 @@
 // Thread safety: any thread.
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "http/batches/paging.hpp"
 #include "http/batches/record_folder.hpp"
 #include "schemas/base/clock.hpp"
 #include "schemas/base/env.hpp"
@@ -42,6 +44,7 @@ struct FileLimits {
 class FileStore {
  public:
   static constexpr std::size_t files_per_tenant = 10'000;
+  static constexpr std::size_t removed_kept = 4'096;  // files whose places are known
 
   // `expected` are the ids of files that are being made, whose data may have no record yet.
   static Result<std::unique_ptr<FileStore>> open(Env& env, const Clock& clock, std::string folder,
@@ -70,6 +73,9 @@ class FileStore {
   // None: there is none that this tenant may see.
   std::optional<StoredFile> find(const std::string& tenant, const std::string& id);
   std::vector<StoredFile> list(const std::string& tenant);  // the oldest first
+  // Where the file is in the tenant's list, or was, if it is among the last that were removed since
+  // the start: who removes files while reading their list in pages goes on from there.
+  std::optional<Place> place(const std::string& tenant, const std::string& id);
   // The data, also of a hidden file.
   Result<std::unique_ptr<File>> open_data(const std::string& id);
 
@@ -109,7 +115,8 @@ class FileStore {
   std::mutex mutex_;         // of the list
   std::mutex change_mutex_;  // one change of the folder at a time; taken first
   std::map<std::string, StoredFile> files_;
-  std::map<std::string, Holding> holdings_;  // by tenant
+  std::map<std::string, Holding> holdings_;            // by tenant
+  std::deque<std::pair<std::string, Place>> removed_;  // with the tenant, the first removed first
 };
 
 }  // namespace millrace::http

@@ -1,9 +1,13 @@
 #pragma once
 // Lists in pages, as OpenAI's API has them: `limit` and `order`, and `after`, the id of the last
-// object of the page before. Errors: invalid_value. Thread safety: pure functions.
+// object of the page before, which may be gone by now. Errors: invalid_value. Thread safety: pure
+// functions.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "http/request.hpp"
@@ -11,6 +15,14 @@
 #include "schemas/base/json_writer.hpp"
 
 namespace millrace::http {
+
+// Where an object stands in its list: the time of its making, and its id.
+using Place = std::pair<std::int64_t, std::string>;
+
+template <class T>
+Place place_of(const T& stored) {
+  return {stored.created_us, stored.object.id};
+}
 
 struct Page {
   std::string after;
@@ -21,18 +33,22 @@ struct Page {
 // A limit that is not given is `usual`.
 Result<Page> parse_page(const Request& request, std::size_t usual, std::size_t most);
 
-// The page of objects of which the oldest comes first.
+// The page of objects of which the oldest comes first. `after` is the place of the object with that
+// id, which need not be among them; nothing where there has been none.
 template <class T, class Write>
-Result<std::string> page_json(std::vector<T> all, const Page& page, const Write& write) {
+Result<std::string> page_json(std::vector<T> all, const Page& page,
+                              const std::optional<Place>& after, const Write& write) {
   if (page.newest_first) std::ranges::reverse(all);
   auto from = all.begin();
   if (!page.after.empty()) {
-    from = std::ranges::find_if(all, [&](const T& one) { return one.object.id == page.after; });
-    if (from == all.end()) {
+    if (!after) {
       return fail(Code::invalid_value, "after: the list has no " + page.after,
-                  "give the id of the last object of the page before");
+                  "give the id of the last object of the page before, or begin again without "
+                  "after");
     }
-    ++from;
+    from = std::ranges::find_if(all, [&](const T& one) {
+      return page.newest_first ? place_of(one) < *after : place_of(one) > *after;
+    });
   }
   const auto left = static_cast<std::size_t>(all.end() - from);
   const auto to = from + static_cast<std::ptrdiff_t>(std::min(left, page.limit));

@@ -45,6 +45,17 @@ def test_pages(client):
         assert [caught.value.param] == list(wrong)
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_files_that_are_deleted_while_they_are_listed(client, order):
+    ids = [upload(client, "{}\n").id for _ in range(5)]
+    deleted = []
+    for file in client.files.list(limit=2, order=order):
+        client.files.delete(file.id)
+        deleted.append(file.id)
+    assert deleted == (ids if order == "asc" else ids[::-1])
+    assert not client.files.list().data
+
+
 def test_times_after_which_files_expire(client):
     file = upload(client, "{}\n", expires_after={"anchor": "created_at", "seconds": 3600})
     assert file.expires_at == file.created_at + 3600

@@ -274,6 +274,25 @@ TEST_F(FileStoreTest, WhatHasExpiredIsGone) {
   EXPECT_EQ(left(), 0u);
 }
 
+TEST_F(FileStoreTest, RemovedFilesKeepTheirPlacesForAWhile) {
+  auto store = open();
+  const std::string first = upload(*store, "a")->id, second = upload(*store, "b")->id;
+  const auto places = std::pair(store->place("acme", first), store->place("acme", second));
+  ASSERT_TRUE(places.first && places.second);
+  EXPECT_LT(*places.first, *places.second);
+  ASSERT_TRUE(store->remove("acme", first, unused));
+  ASSERT_TRUE(store->remove("acme", second, [](const std::string&) { return true; }));
+  EXPECT_EQ(std::pair(store->place("acme", first), store->place("acme", second)), places);
+  EXPECT_FALSE(store->place("other", first));
+  EXPECT_FALSE(store->place("other", second));
+  EXPECT_FALSE(store->place("acme", "file-none"));
+  for (std::size_t i = 0; i < FileStore::removed_kept; ++i) {
+    ASSERT_TRUE(store->remove("other", upload(*store, "c", "other")->id, unused));
+  }
+  EXPECT_FALSE(store->place("acme", first));
+  EXPECT_TRUE(store->place("acme", second));
+}
+
 TEST_F(FileStoreTest, ARecordThatCannotBeReadIsLeftOut) {
   auto store = open();
   const auto file = upload(*store, "text");
