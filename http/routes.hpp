@@ -24,8 +24,8 @@ using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
 struct FormPiece {
   std::string_view name;      // of the field
   std::string_view filename;  // of a file; empty: none was given
-  std::uint64_t offset = 0;   // of the bytes in the field
-  std::string_view bytes;     // may be empty
+  std::uint64_t offset = 0;   // of the bytes in the field; 0: a field begins
+  std::string_view bytes;     // empty only if the field is
 };
 class FormReader {
  public:

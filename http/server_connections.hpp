@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "http/multipart.hpp"
 #include "http/server.hpp"
 
 struct MHD_Connection;
-struct MHD_PostProcessor;
 
 namespace millrace::http {
 
@@ -40,8 +40,8 @@ struct Connection {
   bool too_large = false;  // its body
   bool no_room = false;    // for its body, beside those of others
   std::uint64_t body_limit = 0;
-  std::uint64_t received = 0;         // of the body
-  MHD_PostProcessor* form = nullptr;  // takes the body apart on a route for forms
+  std::uint64_t received = 0;       // of the body
+  std::optional<Multipart> form{};  // takes the body apart on a route for forms
   std::shared_ptr<FormReader> reader{};
   std::optional<Error> form_error{};  // why it is refused
   const Route* route = nullptr;
