@@ -51,7 +51,11 @@ Upload::~Upload() {
 
 Status Upload::take(const FormPiece& piece) {
   if (piece.name == "file") return take_file(piece);
-  std::string& value = fields_[std::string(piece.name.substr(0, field_bytes))];
+  const auto [field, is_new] = fields_.try_emplace(std::string(piece.name.substr(0, field_bytes)));
+  if (piece.offset == 0 && !is_new) {
+    return fail(Code::invalid_value, "the form has a field twice", "send each field once");
+  }
+  std::string& value = field->second;
   value += piece.bytes;
   if (fields_.size() > most_fields || value.size() > field_bytes) {
     return fail(Code::limit_exceeded, "the form has more or longer fields than an upload has");
@@ -65,8 +69,8 @@ Status Upload::take_file(const FormPiece& piece) {
     filename_ = piece.filename;
     MILLRACE_TRY(make_room(room_bytes));
     MILLRACE_ASSIGN(part_, store_.begin_part(id_));
-  } else if (piece.offset == 0 && bytes_ > 0) {
-    return fail(Code::invalid_value, "file: the form has several");
+  } else if (piece.offset == 0) {
+    return fail(Code::invalid_value, "file: the form has several", "send each on its own");
   }
   MILLRACE_TRY(make_room(bytes_ + piece.bytes.size()));
   bytes_ += piece.bytes.size();

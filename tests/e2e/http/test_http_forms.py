@@ -108,6 +108,8 @@ MALFORMED = {
     "a line like the delimiter": (form_of(PURPOSE, (FILE[0], b"a\r\n--XbX--b\r\n")),
                                   "the last delimiter goes on"),
     "several files": (form_of(PURPOSE, FILE, FILE), "the form has several"),
+    "several files, one empty": (form_of(PURPOSE, (FILE[0], b""), FILE), "the form has several"),
+    "a field twice": (form_of(PURPOSE, PURPOSE, FILE), "the form has a field twice"),
 }
 
 

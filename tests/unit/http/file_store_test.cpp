@@ -142,6 +142,20 @@ TEST_F(FileStoreTest, AFullDiskRefusesUploadsAndKeepsWhatIsThere) {
   EXPECT_TRUE(upload(*store, "more"));
 }
 
+TEST_F(FileStoreTest, AnUploadHasOneFileAndEachFieldOnce) {
+  const auto store = open();
+  const FormPiece empty{.name = "file", .filename = "x", .bytes = {}};
+  const FormPiece purpose{.name = "purpose", .filename = {}, .bytes = "b"};
+  for (const FormPiece& piece : {empty, purpose}) {
+    Upload upload(*store, clock_, "acme");
+    ASSERT_TRUE(upload.take(piece));
+    const auto again = upload.take({.name = piece.name, .filename = "y", .bytes = "1"});
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, Code::invalid_value);
+  }
+  EXPECT_EQ(left(), 0u);
+}
+
 TEST_F(FileStoreTest, WhatIsPromisedToOneUploadIsNotForAnother) {
   const auto store = open();
   env_.set_capacity(limits::disk_high_bytes + limits::MiB + 200'000);
