@@ -1,0 +1,1 @@
+millrace_fuzz(multipart_fuzz LIBS millrace_http_server)
