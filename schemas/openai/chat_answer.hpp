@@ -16,7 +16,8 @@ namespace millrace::openai {
 // The tools of a chat, as far as the writer of its answer knows them.
 struct ToolsOfChat {
   bool given = false;  // the model was shown tools
-  JsonList list{};     // which; may be empty where they are not known any more
+  bool named = true;   // `list` has them; else nobody knows any more which they were
+  JsonList list{};
 };
 
 struct ChatAnswer {

@@ -8,7 +8,7 @@ namespace millrace::openai {
 // The form of the body that the job came in, which decides the form of its result's body: "chat" or
 // "completion". A plain job has no such note.
 inline constexpr std::string_view shape_key = "millrace.shape";
-// "shown": the model was shown tools, so that its answer may be a call.
+// The model was shown tools, so that its answer may be a call; which ones (tool_note.hpp).
 inline constexpr std::string_view tools_key = "millrace.tools";
 inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
 // The model that the line names, if the submitting command replaced it.

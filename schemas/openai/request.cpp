@@ -78,10 +78,7 @@ Result<json> take_prompts(Endpoint endpoint, json& body) {
 // Names the span of the request, where the metadata have room: a job without its trace is better
 // than none.
 void add_trace(json& metadata, const RequestOptions& options) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, value] : metadata.items()) {
-    bytes += name.size() + (value.is_string() ? value.get_ref<const std::string&>().size() : 0);
-  }
+  std::uint64_t bytes = metadata_size(metadata);
   const auto add = [&](const std::string& name, const std::string& value) {
     const std::uint64_t more = name.size() + value.size();
     if (value.empty() || metadata.size() >= limits::metadata_entries ||

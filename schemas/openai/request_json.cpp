@@ -1,14 +1,20 @@
 #include "schemas/openai/request_json.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "schemas/base/limits.hpp"
 #include "schemas/openai/check_json.hpp"
 #include "schemas/openai/notes.hpp"
+#include "schemas/openai/tool_note.hpp"
 
 namespace millrace::openai {
 namespace {
+
+// Of the metadata's bytes; the rest is for shorter notes, without which no result can be told.
+constexpr std::size_t kept_for_notes = limits::metadata_bytes - 4096;
 
 // Refuses names that mean something else in a job map.
 Status check_names(const json& body) {
@@ -206,6 +212,14 @@ Result<json*> metadata_of(json& job) {
               "write it like {\"key\": \"value\"}");
 }
 
+std::size_t metadata_size(const json& metadata) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : metadata.items()) {
+    bytes += name.size() + (value.is_string() ? value.get_ref<const std::string&>().size() : 0);
+  }
+  return bytes;
+}
+
 bool shows_tools(const json& job) {
   const auto tools = job.find("tools");
   return tools != job.end() && tools->is_array() && !tools->empty() &&
@@ -217,7 +231,8 @@ Status note_body(json& job, Endpoint endpoint) {
   MILLRACE_ASSIGN(json* const metadata, metadata_of(job));
   (*metadata)[shape_key] = endpoint == Endpoint::chat ? "chat" : "completion";
   if (endpoint != Endpoint::chat || !shows_tools(job)) return {};
-  (*metadata)[tools_key] = "shown";
+  const std::size_t room = kept_for_notes - std::min(kept_for_notes, metadata_size(*metadata));
+  (*metadata)[tools_key] = tools_note(job["tools"], std::min(room, most_tools_note_bytes));
   if (!job.contains("markers")) job["markers"] = "auto";
   return {};
 }

@@ -2,6 +2,7 @@
 // The mapping of a body to a job map, as JSON values; only sources include this header.
 // Errors: invalid_value, invalid_token, missing_field. Each message begins with the name of the
 // field. Thread safety: pure functions.
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -35,8 +36,13 @@ bool ask_for_echo(json& job);
 // Returns the job's metadata, which becomes a map if it is absent. Errors: invalid_value where it
 // is no map.
 Result<json*> metadata_of(json& job);
+// The bytes of its names and texts, which limits::metadata_bytes bounds.
+std::size_t metadata_size(const json& metadata);
 // Whether the chat template of this job shows tools to the model.
 bool shows_tools(const json& job);
+// The note of a job's tools (tool_note.hpp), {"get_weather": ["city"]}; `unnamed_tools` where it
+// would be longer than `most_bytes`. Tools that are not of OpenAI's form have no part in it.
+std::string tools_note(const json& tools, std::size_t most_bytes);
 // Notes in the job's metadata what the answer's form depends on, and asks for tool calls to be set
 // apart where the model is shown tools. Errors: those of metadata_of.
 Status note_body(json& job, Endpoint endpoint);

@@ -1,5 +1,6 @@
 #include "schemas/openai/response.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "schemas/base/json_writer.hpp"
@@ -8,11 +9,15 @@
 #include "schemas/openai/echo.hpp"
 #include "schemas/openai/notes.hpp"
 #include "schemas/openai/result_parts.hpp"
+#include "schemas/openai/tool_note.hpp"
 
 namespace millrace::openai {
 namespace {
 
 constexpr std::int64_t us_per_second = 1'000'000;
+constexpr const char* unread_calls =
+    "the tools have too many names to be kept with the job, so a call that needs them to be read "
+    "may be wrong or stay in the text; tool_calls of the choice has it as it was written";
 
 // What the choices of one job are written with.
 struct Place {
@@ -123,6 +128,33 @@ void end_body(JsonWriter& json, std::span<const JobResult> results, const Usage&
   json.end_object();
 }
 
+// The tools of a job whose request is not known.
+ToolsOfChat noted_tools(const JobResult& result) {
+  const auto note = result.metadata.find(std::string(tools_key));
+  if (note == result.metadata.end()) return {};
+  auto list = tools_of_note(note->second);
+  if (!list) return {.given = true, .named = false};
+  return {.given = true, .list = *std::move(list)};
+}
+
+bool has_calls(const JobResult& result) {
+  return std::ranges::any_of(result.result->choices,
+                             [](const Choice& choice) { return !choice.tool_calls.empty(); });
+}
+
+// Writes the body of one job.
+std::string body_of(Endpoint endpoint, const JobResult& result, const ResponseOptions& options,
+                    const ToolsOfChat& tools) {
+  std::string out;
+  JsonWriter json(out);
+  const TokenTexts texts(options.token_bytes);
+  begin_body(json, endpoint, result, options);
+  write_choices(json, result.result->choices,
+                {endpoint, 0, options.details, texts, result.job, tools});
+  end_body(json, std::span(&result, 1), result.result->usage, options, texts);
+  return out;
+}
+
 }  // namespace
 
 std::string response_id(Endpoint endpoint, std::string_view job) {
@@ -137,15 +169,13 @@ std::optional<Endpoint> endpoint_of(const JobResult& result) {
 
 std::string response_body(Endpoint endpoint, const JobResult& result,
                           const ResponseOptions& options) {
-  std::string out;
-  JsonWriter json(out);
-  const TokenTexts texts(options.token_bytes);
-  begin_body(json, endpoint, result, options);
-  const ToolsOfChat tools{.given = result.metadata.contains(std::string(tools_key))};
-  write_choices(json, result.result->choices,
-                {endpoint, 0, options.details, texts, result.job, tools});
-  end_body(json, std::span(&result, 1), result.result->usage, options, texts);
-  return out;
+  const ToolsOfChat tools = noted_tools(result);
+  if (!tools.named && has_calls(result)) {
+    JobResult told = result;
+    told.warnings.emplace_back(unread_calls);
+    return body_of(endpoint, told, options, tools);
+  }
+  return body_of(endpoint, result, options, tools);
 }
 
 std::string response_body(const Request& request, std::span<const JobResult> results,

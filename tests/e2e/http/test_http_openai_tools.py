@@ -4,6 +4,7 @@ import json
 
 import openai
 import pytest
+from batch_place import begin, chat_line, ended, lines_of
 from http_place import HELLO
 
 TOOLS = [{"type": "function", "function": {
@@ -117,6 +118,30 @@ def test_tools_that_are_not_shown_are_not_called(ask):
         choice = chat(**fields).choices[0]
         assert choice.message.content == FORMS["llama"] and choice.finish_reason == "stop"
         assert streamed(chat(stream=True, **fields)) == (FORMS["llama"], [], "stop")
+
+
+def test_lines_of_batches_have_the_same_calls(make_place):
+    """Who writes them has no request, but some forms are read with the tools: a name alone is a
+    call of a tool that there is, and what looks like a number is a text where the tool says so.
+    """
+    place = make_place()
+    place.start_engine("--text", "", "--tool-call", "get_time", "--tool-call",
+                       "<function=by_zip>\n<parameter=zip>\n12345\n</parameter>\n</function>")
+    tools = [{"type": "function", "function": {"name": "get_time"}},
+             {"type": "function", "function": {"name": "by_zip", "parameters": {
+                 "type": "object", "properties": {"zip": {"type": "string"}}}}}]
+    line = chat_line(1, tools=tools)
+    with openai.OpenAI(base_url=place.url + "/v1", api_key="none", max_retries=0) as client:
+        done = ended(client, begin(client, [line]))
+        (written,) = lines_of(client, done.output_file_id)
+        over_http = client.chat.completions.create(**line["body"]).choices[0]
+    choice = written["response"]["body"]["choices"][0]
+    calls = [x["function"] for x in choice["message"]["tool_calls"]]
+    assert calls == [x.function.model_dump() for x in over_http.message.tool_calls]
+    assert [(x["name"], json.loads(x["arguments"])) for x in calls] == [
+        ("get_time", {}), ("by_zip", {"zip": "12345"})]
+    assert choice["message"]["content"] is None and choice["finish_reason"] == "tool_calls"
+    assert written["response"]["body"]["millrace"]["metadata"] == {}
 
 
 def test_the_answer_of_a_tool_goes_back(ask):

@@ -242,6 +242,20 @@ TEST(OpenAIRequest, CallsAreSetApartWhereTheModelSeesTools) {
   }
 }
 
+TEST(OpenAIRequest, ToolsOfTooManyNamesLeaveRoomForOtherNotes) {
+  std::string tools;
+  for (int i = 0; i < 1000; ++i) {
+    tools += (i == 0 ? R"(,"tools":[)" : ",");
+    tools += R"({"type":"function","function":{"name":"a_tool_)" + std::to_string(i) + "\"}}";
+  }
+  EXPECT_EQ(job_of(chat(tools + "]")).metadata.at(std::string(tools_key)), "shown");
+  const std::string one = R"(,"tools":[{"type":"function","function":{"name":"f"}}],)";
+  const std::string longest = R"("metadata":{"a":")" + std::string(15'000, 'x') + "\"}";
+  EXPECT_EQ(job_of(chat(one + longest)).metadata.at(std::string(tools_key)), "shown");
+  EXPECT_EQ(job_of(chat(one + R"("metadata":{"a":"x"})")).metadata.at(std::string(tools_key)),
+            R"({"f":[]})");
+}
+
 TEST(OpenAIRequest, AToolOfOpenAIsFormIsWhole) {
   const auto with = [](const std::string& tool) {
     return "{" + messages + R"(,"tools":[{"name":"f"},{"type":"function")" + tool + "}]}";

@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
+#include "schemas/codec.hpp"
 #include "schemas/openai/notes.hpp"
 
 namespace millrace::openai {
@@ -199,6 +201,40 @@ TEST(OpenAIResponse, AWholeAnswerIsACallOnlyWhereThereAreTools) {
   result.metadata[std::string(tools_key)] = "shown";
   EXPECT_EQ(message()["tool_calls"][0]["function"]["name"], "f");
   EXPECT_TRUE(message()["content"].is_null());
+}
+
+// A batch file, `run` and `results` have no request any more, but the note of the job.
+TEST(OpenAIResponse, CallsThatTheirToolsTellAreReadWithoutTheRequest) {
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f","parameters":)"
+                            R"({"properties":{"zip":{"type":"string"},"days":{}}}}},)"
+                            R"({"type":"function","function":{"name":"get_time"}}])";
+  const auto request = parse_request(
+      Endpoint::chat, R"({"messages":[{"role":"user","content":"x"}],)" + tools + "}", {});
+  ASSERT_TRUE(request) << request.error().text();
+  JobResult result = sample("j", "");
+  result.metadata = decode_job(request->jobs[0].body)->job.metadata;
+  for (const auto& [written, name, arguments] :
+       {std::tuple{"get_time", "get_time", "{}"},
+        {"<function=f><parameter=zip>\n12\n</parameter><parameter=days>\n2\n</parameter></"
+         "function>",
+         "f", R"({"zip":"12","days":2})"}}) {
+    result.result->choices[0].tool_calls = {written};
+    const json body = json::parse(response_body(Endpoint::chat, result, {}));
+    const json& message = body["choices"][0]["message"];
+    EXPECT_TRUE(message["content"].is_null()) << message;
+    EXPECT_EQ(message["tool_calls"][0]["function"],
+              (json{{"name", name}, {"arguments", arguments}}));
+    EXPECT_EQ(json::parse(response_body(*request, std::span(&result, 1), {})), body);
+  }
+}
+
+TEST(OpenAIResponse, CallsWhoseToolsAreNotKnownHaveAWarning) {
+  JobResult result = sample("j", "");
+  result.metadata[std::string(tools_key)] = "shown";
+  const auto body = [&] { return json::parse(response_body(Endpoint::chat, result, {})); };
+  EXPECT_FALSE(body().contains("millrace"));
+  result.result->choices[0].tool_calls = {R"({"name": "f", "arguments": {}})"};
+  EXPECT_EQ(body()["millrace"]["warnings"].size(), 1U);
 }
 
 TEST(OpenAIResponse, ReasoningStandsBesideTheText) {
