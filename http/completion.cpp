@@ -24,8 +24,9 @@ std::string as_stream(const std::vector<std::string>& events) {
 
 }  // namespace
 
-// The id of the request's job, or what the ids of several end with. It begins with a letter, so
-// that no key gives the id of one of several (request.hpp), which begins with a digit.
+// The id of the request's first job, with which those of others end. That of a key begins with a
+// letter, so that no key gives the id of one of the others (request.hpp), which begins with a
+// digit.
 Result<std::string> Completion::choose_id() {
   const std::string_view key = exchange_->request().header("Idempotency-Key");
   repeatable_ = !key.empty();
@@ -117,10 +118,25 @@ void Completion::submit() {
   for (const std::string& id : ids_) desk_->follow(id, shared_from_this(), until_us_);
   desk_->submit(std::move(jobs),
                 [self = shared_from_this()](const Result<std::vector<SubmitAnswer>>& answers) {
+                  if (answers) self->cancel_strays(*answers);
                   if (self->over_) return;
                   if (!answers) return self->on_failure(answers.error());
                   self->take_answers(*answers);
                 });
+}
+
+// Under a known key only some of the jobs may be known. What the others do would be of no use: the
+// request is refused, and it is refused again whenever it is sent under this key.
+void Completion::cancel_strays(const std::vector<SubmitAnswer>& answers) {
+  const bool conflict = std::ranges::any_of(answers, [](const SubmitAnswer& answer) {
+    return answer.error && answer.error->code == Code::conflict;
+  });
+  if (!repeatable_ || !conflict) return;
+  std::vector<std::string> strays;
+  for (const SubmitAnswer& answer : answers) {
+    if (!answer.error && !answer.known) strays.push_back(answer.job);
+  }
+  if (!strays.empty()) desk_->cancel(std::move(strays));
 }
 
 void Completion::take_answers(const std::vector<SubmitAnswer>& answers) {

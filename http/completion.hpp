@@ -47,6 +47,7 @@ class Completion final : public JobListener, public std::enable_shared_from_this
   Result<std::string> choose_id();
   Status check_model(const StatusAnswer& status);
   void submit();
+  void cancel_strays(const std::vector<SubmitAnswer>& answers);
   void take_answers(const std::vector<SubmitAnswer>& answers);
   void answer_whole();
   void send(const std::vector<std::string>& events);

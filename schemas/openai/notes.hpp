@@ -10,6 +10,9 @@ namespace millrace::openai {
 inline constexpr std::string_view shape_key = "millrace.shape";
 // The model was shown tools, so that its answer may be a call; which ones (tool_note.hpp).
 inline constexpr std::string_view tools_key = "millrace.tools";
+// Of a job whose request has several prompts: how many, and their hash. So a request with other
+// prompts under the same Idempotency-Key is in conflict, also where they begin with the same ones.
+inline constexpr std::string_view prompts_key = "millrace.prompts";
 inline constexpr std::string_view duplicate_key = "millrace.duplicate_of_line";
 // The model that the line names, if the submitting command replaced it.
 inline constexpr std::string_view model_key = "millrace.model";

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "schemas/base/hash.hpp"
 #include "schemas/base/limits.hpp"
 #include "schemas/codec.hpp"
 #include "schemas/openai/check_json.hpp"
+#include "schemas/openai/notes.hpp"
 #include "schemas/openai/request_json.hpp"
 
 namespace millrace::openai {
@@ -115,12 +117,20 @@ Status add_job(json body, std::string id, const RequestOptions& options, Request
   return {};
 }
 
+// Which prompts a body has, so that each of its jobs differs from those of a body with others.
+std::string prompts_note(const json& prompts) {
+  return std::to_string(prompts.size()) + "-" + hash128(prompts.dump()).hex();
+}
+
 // Adds a job for each prompt. What they share is in each of them, so their bytes are bounded.
 Status add_jobs(json body, const json& prompts, const RequestOptions& options, Request& out) {
+  MILLRACE_ASSIGN(json* const metadata, metadata_of(body));
+  (*metadata)[prompts_key] = prompts_note(prompts);
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     body["prompt"][0] = prompts[i];  // in an array of its own it is never taken for a list of them
-    const std::string id = options.id.empty() ? "" : std::to_string(i) + "-of-" + options.id;
+    const bool as_one = options.id.empty() || i == 0;  // as the job of a body with one prompt
+    const std::string id = as_one ? options.id : std::to_string(i) + "-of-" + options.id;
     MILLRACE_TRY(add_job(body, id, options, out));
     bytes += out.jobs.back().body.size();
     if (bytes <= most_bytes) continue;

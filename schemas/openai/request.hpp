@@ -25,7 +25,7 @@ namespace millrace::openai {
 inline constexpr std::size_t most_prompts = 2048;
 
 struct RequestOptions {
-  std::string id{};      // of the job; of several, "0-of-", "1-of-" and so on come before it
+  std::string id{};      // of the first job; before those of others come "1-of-", "2-of-" and so on
   std::string stream{};  // that the results are published on
   std::optional<std::int64_t> deadline_us{};
   // Of a job whose body gives none; the next prompt's job has the next one. None: the engine

@@ -224,11 +224,36 @@ def test_a_key_with_and_without_a_stream(place):
 
 def test_keys_of_one_and_of_several_prompts_do_not_meet(place):
     several = {"prompt": ["a", "b"]}
-    for key, body in (("k", several), ("k-0", {"prompt": "c"}), ("0-of-k", {"prompt": "d"}),
-                      ("k-0", several)):
+    for key, body in (("k", several), ("k-0", {"prompt": "c"}), ("1-of-k", {"prompt": "d"}),
+                      ("k-1", several)):
         status, answer, _ = place.post("/v1/completions", body, **{"Idempotency-Key": key})
         assert status == 200, answer
     assert len(place.jobs()) == 6
+
+
+def test_a_key_means_all_prompts_of_a_request(place):
+    def ask(prompt):
+        status, answer, _ = place.post("/v1/completions", {"prompt": prompt},
+                                       **{"Idempotency-Key": "k"})
+        return answer["id"] if status == 200 else (status, answer["error"]["code"])
+    first = ask(["a", "b", "c"])
+    for other in (["a", "b"], "zzz", "a", ["a", "b", "x"], ["a", "b", "c", "d"]):
+        assert ask(other) == (409, "conflict"), other
+    assert ask(["a", "b", "c"]) == first == "cmpl-key-k"
+
+
+def test_a_refused_key_leaves_no_jobs_at_work(make_place):
+    """Some of the request's prompts may have ids that nobody had."""
+    place = make_place()
+    place.start_engine("--step-ms", "200", "--job-steps", "500", model="slow")
+    place.start_engine()
+    key = {"Idempotency-Key": "k"}
+    assert place.post("/v1/completions", {"prompt": ["a", "b"], "model": "stub"}, **key)[0] == 200
+    for prompts in (["a", "X", "Y"], ["a", "b", "c", "d"]):
+        status, _, _ = place.post("/v1/completions", {"prompt": prompts, "model": "slow"}, **key)
+        assert status == 409
+    until(lambda: len(place.jobs("cancelled")) == 2, "cancelled jobs")
+    assert len(place.jobs()) == len(place.jobs("completed")) + 2 == 4
 
 
 def test_answers_survive_the_broker(make_place):

@@ -179,6 +179,7 @@ TEST(OpenAIRequest, EachPromptIsAJob) {
       parsed(Endpoint::completion, R"("prompt":["a","b"],"n":3,"max_tokens":5)", {.id = "r"});
   ASSERT_EQ(texts.jobs.size(), 2U);
   EXPECT_EQ(texts.form.n, 3U);
+  EXPECT_EQ(texts.jobs[0].id, "r");
   EXPECT_EQ(texts.jobs[1].id, "1-of-r");
   EXPECT_EQ(job_of(texts, 1).id, "1-of-r");
   EXPECT_EQ(std::get<std::string>(job_of(texts, 0).request.prompt), "a");
@@ -195,6 +196,21 @@ TEST(OpenAIRequest, EachPromptIsAJob) {
     expect_refused(Endpoint::completion, std::string(R"({"prompt":)") + mixed + "}",
                    Code::invalid_value);
   }
+}
+
+// So under one Idempotency-Key the first job is in conflict wherever the prompts differ.
+TEST(OpenAIRequest, EachJobTellsWhichPromptsItsRequestHas) {
+  const auto note = [](const std::string& prompt, std::size_t job) {
+    return job_of(completion(R"("prompt":)" + prompt), job).metadata[std::string(prompts_key)];
+  };
+  const std::string first = note(R"(["a","b"])", 0);
+  EXPECT_TRUE(first.starts_with("2-")) << first;
+  EXPECT_EQ(note(R"(["a","b"])", 1), first);
+  for (const char* other : {R"(["a","c"])", R"(["a","b","c"])", R"([[1],[2]])"}) {
+    EXPECT_NE(note(other, 0), first) << other;
+  }
+  EXPECT_EQ(note(R"("a")", 0), "");
+  EXPECT_EQ(note(R"(["a"])", 0), "");
 }
 
 TEST(OpenAIRequest, PromptsAreBoundedInNumberAndInBytes) {
