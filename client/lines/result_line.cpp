@@ -90,7 +90,7 @@ std::string result_json(const JobResult& result) {
       json.begin_object().field("index", choice.index).field("text", choice.text);
       if (choice.reasoning) json.field("reasoning", *choice.reasoning);
       json.field("finish_reason", wire_name(choice.finish_reason));
-      openai::write_token_parts(json, choice);
+      openai::write_token_parts(json, choice, choice.tokens);
       if (choice.logprobs) {
         json.key("logprobs");
         openai::write_logprob_arrays(json, *choice.logprobs);

@@ -14,7 +14,7 @@ std::string echo_text(const Prompt& prompt, const TokenTexts& texts);
 
 // The choices of a result with the prompt before their texts, and with `logprobs` its tokens and
 // logprobs before theirs where the result has both. A job that only scored its prompt has one
-// choice.
+// choice. Token ids that are told are the result's own, without the prompt's.
 std::vector<Choice> echoed(const GenerationResult& result, const std::string& prompt,
                            bool logprobs);
 

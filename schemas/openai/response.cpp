@@ -60,11 +60,12 @@ void write_chat_choice(JsonWriter& json, const Choice& choice, const Place& plac
     json.null();
   }
   json.field("finish_reason", finish_reason_of(choice, !answer.calls.empty()));
-  if (place.details) write_token_parts(json, choice);
+  if (place.details) write_token_parts(json, choice, choice.tokens);
   json.end_object();
 }
 
-void write_completion_choice(JsonWriter& json, const Choice& choice, const Place& place) {
+void write_completion_choice(JsonWriter& json, const Choice& choice, const Tokens& sampled,
+                             const Place& place) {
   json.begin_object().field("index", place.first_index + choice.index).field("text", choice.text);
   if (choice.reasoning) json.field("reasoning", *choice.reasoning);
   json.key("logprobs");
@@ -74,16 +75,20 @@ void write_completion_choice(JsonWriter& json, const Choice& choice, const Place
     json.null();
   }
   json.field("finish_reason", wire_name(choice.finish_reason));
-  if (place.details) write_token_parts(json, choice);
+  if (place.details) write_token_parts(json, choice, sampled);
   json.end_object();
 }
 
-void write_choices(JsonWriter& json, const std::vector<Choice>& choices, const Place& place) {
-  for (const Choice& choice : choices) {
+// `sampled` are the result's own choices, where the others begin with their prompt.
+void write_choices(JsonWriter& json, std::span<const Choice> choices,
+                   std::span<const Choice> sampled, const Place& place) {
+  const Tokens none;  // of a job that only scored its prompt
+  for (std::size_t i = 0; i < choices.size(); ++i) {
     if (place.endpoint == Endpoint::chat) {
-      write_chat_choice(json, choice, place);
+      write_chat_choice(json, choices[i], place);
     } else {
-      write_completion_choice(json, choice, place);
+      const Tokens& tokens = i < sampled.size() ? sampled[i].tokens : none;
+      write_completion_choice(json, choices[i], tokens, place);
     }
   }
 }
@@ -149,8 +154,8 @@ std::string body_of(Endpoint endpoint, const JobResult& result, const ResponseOp
   JsonWriter json(out);
   const TokenTexts texts(options.token_bytes);
   begin_body(json, endpoint, result, options);
-  write_choices(json, result.result->choices,
-                {endpoint, 0, options.details, texts, result.job, tools});
+  const std::vector<Choice>& choices = result.result->choices;
+  write_choices(json, choices, choices, {endpoint, 0, options.details, texts, result.job, tools});
   end_body(json, std::span(&result, 1), result.result->usage, options, texts);
   return out;
 }
@@ -196,9 +201,10 @@ std::string response_body(const Request& request, std::span<const JobResult> res
                       request.tools};
     if (form.echo) {
       const std::string prompt = echo_text(request.jobs[i].echo, texts);
-      write_choices(json, echoed(generation, prompt, form.echo_logprobs), place);
+      write_choices(json, echoed(generation, prompt, form.echo_logprobs), generation.choices,
+                    place);
     } else {
-      write_choices(json, generation.choices, place);
+      write_choices(json, generation.choices, generation.choices, place);
     }
     add_usage(usage, generation.usage);
   }

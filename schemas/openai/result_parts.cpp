@@ -108,7 +108,7 @@ void write_engine_fields(JsonWriter& json, const GenerationResult& result) {
   json.end_object();
 }
 
-void write_token_parts(JsonWriter& json, const Choice& choice) {
+void write_token_parts(JsonWriter& json, const Choice& choice, const Tokens& sampled) {
   json.key("stop_reason");
   if (choice.stop_string) {
     json.value(*choice.stop_string);
@@ -120,7 +120,7 @@ void write_token_parts(JsonWriter& json, const Choice& choice) {
     json.null();
   }
   json.key("token_ids");
-  write_ids(json, choice.tokens);
+  write_ids(json, sampled);
   if (choice.reasoning_spans) {
     json.key("reasoning_spans");
     write_ids(json, *choice.reasoning_spans);

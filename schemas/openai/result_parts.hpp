@@ -29,8 +29,8 @@ void write_usage(JsonWriter& json, const Usage& usage);
 void write_queue_fields(JsonWriter& json, const JobResult& result);
 // Writes fingerprint, effective settings and the engine's times as members of the open object.
 void write_engine_fields(JsonWriter& json, const GenerationResult& result);
-// Writes stop_reason, which tokens the choice has and which parts they belong to, and the tool
-// calls as they were written, likewise.
-void write_token_parts(JsonWriter& json, const Choice& choice);
+// Writes stop_reason, which tokens were sampled for the choice and which parts they belong to, and
+// the tool calls as they were written, likewise.
+void write_token_parts(JsonWriter& json, const Choice& choice, const Tokens& sampled);
 
 }  // namespace millrace::openai

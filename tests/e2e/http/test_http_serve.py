@@ -107,9 +107,15 @@ def test_logprobs_of_a_completion_in_a_batch(client, model):
     assert done.request_counts.completed == 2
     for line in lines_of(client, done.output_file_id):
         (choice,) = line["response"]["body"]["choices"]
-        over_http = client.completions.create(**lines[int(line["custom_id"])]["body"]).choices[0]
+        asked = dict(**lines[int(line["custom_id"])]["body"],
+                     extra_body={"return_token_ids": True})
+        over_http = client.completions.create(**asked).choices[0]
         assert choice["text"] == over_http.text
         assert choice["logprobs"] == over_http.logprobs.to_dict()
+        streamed = [x.choices[0] for x in client.completions.create(**asked, stream=True)]
+        sampled = [token for x in streamed for token in getattr(x, "token_ids", None) or []]
+        assert choice["token_ids"] == over_http.token_ids == sampled
+        assert len(sampled) == (4 if line["custom_id"] == "0" else 0)
 
 
 def test_a_tool_that_the_model_calls(client, model):

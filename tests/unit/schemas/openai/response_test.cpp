@@ -145,8 +145,13 @@ TEST(OpenAIResponse, AnEchoStandsBeforeTheTextAndItsLogprobs) {
   EXPECT_EQ(both["logprobs"]["top_logprobs"][0], nullptr);
   EXPECT_EQ(both["logprobs"]["top_logprobs"][1], (json{{"c", -0.25}, {"b", -0.5}}));
   EXPECT_EQ(both["logprobs"]["top_logprobs"][2], (json{{"k", -1.0}}));
+  EXPECT_FALSE(both.contains("token_ids"));
+  request.form.token_ids = true;  // of what was sampled, as in a stream
+  EXPECT_EQ(choice()["token_ids"], (json{10, 11}));
+  EXPECT_EQ(choice()["logprobs"], both["logprobs"]);
   generation.choices.clear();  // a job that only scored the prompt
   const json scored = choice();
+  EXPECT_EQ(scored["token_ids"], json::array());
   EXPECT_EQ(scored["text"], "ab");
   EXPECT_EQ(scored["finish_reason"], "length");
   EXPECT_EQ(scored["logprobs"]["token_logprobs"], (json{nullptr, -0.5}));
