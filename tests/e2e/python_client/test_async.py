@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import millrace
 import pytest
 from millrace import errors
-from millrace._flow import Pull, Wait, afinish
+from millrace._flow import END, LATER, Pull, Source, Wait, afinish, finish
 from millrace._flows import submit_each
 
 
@@ -85,6 +85,29 @@ def test_a_source_is_left_where_the_iteration_ends(client):
                 assert queue.qsize() == 1
 
     asyncio.run(main())
+
+
+def test_a_source_may_give_none():
+    """It is an item like any other: that the next one has yet to come is told otherwise."""
+    async def nothings():
+        yield None
+        yield None
+
+    def all_of(source):
+        found = []
+        while not source.ended:
+            item = yield from source.next()
+            if item is LATER:
+                yield Wait(source.waiting)
+            else:
+                found.append(item)
+        return found
+
+    async def main():
+        return await afinish(all_of(Source(nothings())))
+
+    assert asyncio.run(main()) == [None, None, END]
+    assert finish(all_of(Source(["a", None, "b"]))) == ["a", None, "b", END]
 
 
 def test_a_source_is_not_waited_for_while_the_broker_has_no_room():

@@ -48,6 +48,13 @@ def test_a_bad_job_is_refused_alone_and_says_why(client):
     assert len(list(client.results("s", limit=2))) == 2
 
 
+def test_nothing_in_place_of_a_job_is_not_passed_over(client):
+    """The results after it would come under the indices of others."""
+    for many in (client.submit_many, lambda jobs: list(client.map(jobs))):
+        with pytest.raises(errors.InvalidValueError, match="None is no job"):
+            many(["one", None, "three"])
+
+
 def test_an_unknown_model_and_an_unknown_field(client):
     with pytest.raises(errors.UnknownModelError) as caught:
         client.submit("x", model="nosuch")

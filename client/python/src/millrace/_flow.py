@@ -13,6 +13,7 @@ from typing import Any, AsyncGenerator, Generator, Iterable, List, Mapping, Opti
 from ._codes import UsageError
 
 END = object()  # a source has no more items
+LATER = object()  # the next item has yet to come; None may be an item
 
 
 class Wait:
@@ -189,8 +190,8 @@ async def afinish(flow: Flow) -> Any:
 
 
 class Source:
-    """The items of a source, for a flow: `yield from source.next()` gives an item, END or None,
-    which means that the next item has yet to come and `waiting` tells when."""
+    """The items of a source, for a flow: `yield from source.next()` gives an item, END or
+    LATER, which means that the next item has yet to come and `waiting` tells when."""
 
     def __init__(self, items: Any) -> None:
         if isinstance(items, (str, bytes, Mapping)):
@@ -211,7 +212,7 @@ class Source:
         if isinstance(found, Future):
             self._coming = found
             if not found.done():
-                return None
+                return LATER
             self._coming = None
             found = found.result()
         self.ended = self.ended or found is END

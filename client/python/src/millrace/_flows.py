@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional
 
 from ._codes import NotFoundError, TrimmedError, UsageError
-from ._flow import END, Emit, Flow, Source, Wait
+from ._flow import END, LATER, Emit, Flow, Source, Wait
 from ._jobs import job_of
 from ._link import Link
 from ._reader import POLL_S, Position, Reader
@@ -101,7 +101,7 @@ def _feed(submitter: Submitter, source: Source, fields: Mapping[str, Any], index
         if source.ended or not submitter.wants_more():
             break
         item = yield from source.next()
-        if item is None or item is END:
+        if item is LATER or item is END:
             break
         submitter.add(index, job_of(item, fields))
         index += 1

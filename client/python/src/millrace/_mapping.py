@@ -5,7 +5,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
 
 from ._codes import NotFoundError, UsageError
 from ._error import MillraceError
-from ._flow import END, Emit, Flow, Source, Wait
+from ._flow import END, LATER, Emit, Flow, Source, Wait
 from ._flows import PULLS_AT_ONCE, entry_of, one_answer, one_entry
 from ._jobs import job_of, named
 from ._link import Link
@@ -174,7 +174,7 @@ def _add(submitter: Submitter, source: Source, state: _Map) -> Flow:
         if source.ended or state.full() or not submitter.wants_more():
             break
         item = yield from source.next()
-        if item is None or item is END:
+        if item is LATER or item is END:
             break
         submitter.add(state.given, state.add(state.given, item))
         state.given += 1
