@@ -48,11 +48,43 @@ def test_a_bad_job_is_refused_alone_and_says_why(client):
     assert len(list(client.results("s", limit=2))) == 2
 
 
-def test_nothing_in_place_of_a_job_is_not_passed_over(client):
-    """The results after it would come under the indices of others."""
-    for many in (client.submit_many, lambda jobs: list(client.map(jobs))):
-        with pytest.raises(errors.InvalidValueError, match="None is no job"):
-            many(["one", None, "three"])
+@pytest.mark.parametrize("bad, why", [
+    (None, "None is no job"), (float("nan"), "nan is no job"), (7, "7 is no job"),
+    ([], r"\[\] is no job"), (numpy.array(7), "is no job"),
+    ({"prompt": "x", "logit_bias": {"z": 1}}, "logit_bias has the key 'z'"),
+    ({"prompt": "x", "logit_bias": {float("inf"): 1}}, "logit_bias has the key inf"),
+])
+def test_what_is_no_job_is_refused_alone_and_says_why(client, bad, why):
+    items = ["one", bad, "three"]
+    summary = client.submit_many(items, stream="s")
+    assert (summary.stored, summary.refused) == (2, 1)
+    receipts, results = list(client.submit_each(items, stream="s")), list(client.map(items))
+    for answers in (receipts, results):
+        assert [(one.index, one.ok) for one in answers] == [(0, True), (1, False), (2, True)]
+        assert isinstance(answers[1].error, errors.InvalidValueError)
+        with pytest.raises(errors.InvalidValueError, match="job 1: .*" + why):
+            raise answers[1].error
+    assert [result.item for result in results] == items
+    unordered = {result.index: result.ok for result in client.map(items, ordered=False)}
+    assert unordered == {0: True, 1: False, 2: True}
+    if bad is not None:  # else the fields are the job
+        with pytest.raises(errors.InvalidValueError, match=why):
+            client.submit(bad)
+
+
+@pytest.mark.parametrize("name", [["a"], 7])
+def test_an_id_that_is_no_text_is_refused_alone(client, name):
+    items = ["one", {"prompt": "x", "id": name}, "three"]
+    for answers in (list(client.submit_each(items)), list(client.map(items))):
+        assert [(one.index, one.ok) for one in answers] == [(0, True), (1, False), (2, True)]
+        assert isinstance(answers[1].error, errors.InvalidValueError)
+
+
+def test_many_that_are_no_jobs_end_in_their_order(client):
+    items = ["x" if i % 500 == 0 else None for i in range(3_000)]
+    assert client.submit_many(items, stream="s").refused == 2_994
+    results = list(client.map(items, window=100))
+    assert [(one.index, one.ok) for one in results] == [(i, i % 500 == 0) for i in range(3_000)]
 
 
 def test_an_unknown_model_and_an_unknown_field(client):

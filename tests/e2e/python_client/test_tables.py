@@ -28,6 +28,16 @@ def test_a_table_gets_columns(client, name):
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
+def test_a_row_without_a_prompt_gets_an_error(client, name):
+    table = make(name, {"key": [1, 2, 3], "prompt": ["a", None, "c"]})
+    found = tables.map_table(client, table)
+    assert column(found, "key") == [1, 2, 3]
+    texts = column(found, "text")
+    assert texts[0] == texts[2] == "a stub's answer" and not isinstance(texts[1], str)
+    assert "is no job" in column(found, "error")[1]
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
 def test_results_become_a_table(client, name):
     make(name, {"a": [1]})
     to = {"pandas": tables.to_pandas, "polars": tables.to_polars, "datasets": tables.to_dataset}

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional
 
 from ._codes import NotFoundError, TrimmedError, UsageError
+from ._error import MillraceError
 from ._flow import END, LATER, Emit, Flow, Source, Wait
 from ._jobs import job_of
 from ._link import Link
@@ -103,7 +104,12 @@ def _feed(submitter: Submitter, source: Source, fields: Mapping[str, Any], index
         item = yield from source.next()
         if item is LATER or item is END:
             break
-        submitter.add(index, job_of(item, fields))
+        try:
+            job = job_of(item, fields)
+        except MillraceError as error:
+            submitter.refuse(index, "", error)
+        else:
+            submitter.add(index, job)
         index += 1
     return index, source.ended or bool(source.waiting)
 

@@ -7,7 +7,7 @@ from ._codes import NotFoundError, UsageError
 from ._error import MillraceError
 from ._flow import END, LATER, Emit, Flow, Source, Wait
 from ._flows import PULLS_AT_ONCE, entry_of, one_answer, one_entry
-from ._jobs import job_of, named
+from ._jobs import job_of, named, nameless
 from ._link import Link
 from ._reader import POLL_S, Reader
 from ._result import Result, refusal, result_of
@@ -80,14 +80,22 @@ class _Map:
     def full(self) -> bool:
         return self.open() >= self.options.window
 
-    def add(self, index: int, item: Any) -> Dict[str, Any]:
-        job = named(job_of(item, self.options.fields), index, self.options.stream)
-        if job["id"] in self._items:
-            raise UsageError(f"the id {job['id']} is there twice among the jobs of this map",
-                             "give each job an id of its own, or none")
-        self._names[index] = job["id"]
-        self._items[job["id"]] = index, item
-        return job
+    def add(self, submitter: Submitter, item: Any) -> None:
+        index, stream = self.given, self.options.stream
+        self.given += 1
+        try:
+            job = named(job_of(item, self.options.fields), index, stream)
+        except MillraceError as error:
+            name = nameless(index, stream)
+            submitter.refuse(index, name, error)
+        else:
+            name = job["id"]
+            if name in self._items:
+                raise UsageError(f"the id {name} is there twice among the jobs of this map",
+                                 "give each job an id of its own, or none")
+            submitter.add(index, job)
+        self._names[index] = name
+        self._items[name] = index, item
 
     def answered(self, receipt: Receipt) -> List[Result]:
         """The result of a job that was refused. One that had ended before is looked up."""
@@ -176,8 +184,7 @@ def _add(submitter: Submitter, source: Source, state: _Map) -> Flow:
         item = yield from source.next()
         if item is LATER or item is END:
             break
-        submitter.add(state.given, state.add(state.given, item))
-        state.given += 1
+        state.add(submitter, item)
 
 
 def _after_last(link: Link, stream: str) -> Flow:

@@ -78,6 +78,15 @@ class Submitter:
         self._failed: List[Receipt] = []
         self.unanswered = 0
 
+    def refuse(self, index: int, job: str, error: MillraceError) -> None:
+        """Answers for what is no job, as for one that the broker refuses: no other is concerned."""
+        self.unanswered += 1
+        self._refuse(index, job, error)
+
+    def _refuse(self, index: int, job: str, error: MillraceError) -> None:
+        error.message = f"job {index}: {error.message}"
+        self._failed.append(Receipt(index, {"job": job}, error))
+
     def add(self, index: int, job: Mapping[str, Any]) -> None:
         self.unanswered += 1
         try:
@@ -86,9 +95,7 @@ class Submitter:
             if len(packed) > most:
                 raise TooLargeError(f"it has {len(packed)} bytes, and a job may have {most}")
         except MillraceError as error:
-            error.message = f"job {index}: {error.message}"
-            self._failed.append(Receipt(index, {"job": str(job.get("id") or "")}, error))
-            return
+            return self._refuse(index, str(job.get("id") or ""), error)
         if self._has_room() and self._bytes + len(packed) > BYTES_PER_MESSAGE:
             self._flush()
         self._gathered.append((index, packed))
