@@ -1,10 +1,11 @@
 """map: in order and as finished, over restarts of the program, with a window and progress."""
 import subprocess
+import time
 
 import millrace
 import pytest
 from client_place import until
-from millrace import errors
+from millrace import _reader, errors
 
 # Prints the results of a named map; is killed after some of them.
 MAPPER = """
@@ -63,6 +64,23 @@ def test_bad_prompts_do_not_end_the_others(client):
         results[1].text
     with pytest.raises(errors.InvalidValueError):
         client.generate("x", n=0).raise_for_error()
+
+
+@pytest.mark.parametrize("many", ["map", "submit_each"])
+def test_answers_come_while_a_slow_source_goes_on(client, monkeypatch, many):
+    """It blocks for each item, so nothing else is done while one comes."""
+    monkeypatch.setattr(_reader, "POLL_S", 3600)  # the doorbell alone tells of results
+    came, pulled = [], []
+
+    def source():
+        while len(pulled) < 250 and len(came) < 3:
+            time.sleep(0.05)
+            pulled.append(f"p{len(pulled)}")
+            yield pulled[-1]
+
+    for answer in getattr(client, many)(source()):
+        came.append(answer.index)
+    assert came == list(range(len(pulled))) and len(pulled) < 250
 
 
 def test_no_more_prompts_are_open_than_the_window_holds(client):

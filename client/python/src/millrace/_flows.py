@@ -1,5 +1,6 @@
 """Submitting and reading, each written once for both kinds of clients (_flow.py)."""
 import logging
+import time
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -17,7 +18,8 @@ from ._submitter import Receipt, Submitter
 from ._watchers import Watcher
 
 log = logging.getLogger("millrace")
-PULLS_AT_ONCE = 256  # before answers are looked at
+PULLS_AT_ONCE = 256  # before answers are looked at,
+PULLS_S = 0.02  # and how long: a source may block for each item
 REFUSALS_KEPT = 1_000
 PARTIALS_KEPT = 10_000
 WAIT_S = 0.005  # between questions after one job; doubles up to the next
@@ -98,8 +100,9 @@ def submit_each(link: Link, jobs: Any, fields: Mapping[str, Any]) -> Flow:
 def _feed(submitter: Submitter, source: Source, fields: Mapping[str, Any], index: int,
           most: int) -> Flow:
     """Adds jobs while the submitter wants them: the next index, and whether the source waits."""
+    until = time.monotonic() + PULLS_S
     for _ in range(most):
-        if source.ended or not submitter.wants_more():
+        if source.ended or not submitter.wants_more() or time.monotonic() > until:
             break
         item = yield from source.next()
         if item is LATER or item is END:

@@ -1,4 +1,5 @@
 """Maps prompts to results: submits jobs, and reads their results from a stream of their own."""
+import time
 from collections import deque
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
@@ -6,7 +7,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
 from ._codes import NotFoundError, UsageError
 from ._error import MillraceError
 from ._flow import END, LATER, Emit, Flow, Source, Wait
-from ._flows import PULLS_AT_ONCE, entry_of, one_answer, one_entry
+from ._flows import PULLS_AT_ONCE, PULLS_S, entry_of, one_answer, one_entry
 from ._jobs import job_of, named, nameless
 from ._link import Link
 from ._reader import POLL_S, Reader
@@ -163,6 +164,7 @@ def _map_jobs(link: Link, source: Source, state: _Map, reader: Reader) -> Flow:
                       else state.ended(outcome))
         reader.ask()
         entries = reader.take()
+        further = reader.futures()  # it is told of them also where a source blocks for each item
         for entry in entries:
             found += state.ended(result_of(entry, options.stream, reader.epoch))
         for result in found:
@@ -173,13 +175,15 @@ def _map_jobs(link: Link, source: Source, state: _Map, reader: Reader) -> Flow:
         elif not found and not entries and (waits or not submitter.wants_more()):
             pause = submitter.pause_s()
             coming = [] if state.full() or not submitter.wants_more() else source.waiting
-            yield Wait([*submitter.futures(), *coming, *lookups.futures(), *reader.futures()],
+            yield Wait([*submitter.futures(), *coming, *lookups.futures(), *further],
                        POLL_S if pause is None else min(pause, POLL_S))
 
 
 def _add(submitter: Submitter, source: Source, state: _Map) -> Flow:
+    until = time.monotonic() + PULLS_S
     for _ in range(PULLS_AT_ONCE):
-        if source.ended or state.full() or not submitter.wants_more():
+        if (source.ended or state.full() or not submitter.wants_more()
+                or time.monotonic() > until):
             break
         item = yield from source.next()
         if item is LATER or item is END:
