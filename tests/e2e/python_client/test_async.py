@@ -182,6 +182,41 @@ def test_a_task_that_is_cancelled_ends(client):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("turns", range(6))
+def test_a_task_is_cancelled_though_what_it_waits_for_has_just_come(turns):
+    """For some turns of the loop a future is done and the task has yet to go on."""
+    async def main():
+        first, second = Future(), Future()
+
+        def flow():
+            while not first.done():
+                yield Wait([first], 60)
+            while not second.done():
+                yield Wait([second], 60)
+
+        task = asyncio.ensure_future(afinish(flow()))
+        await asyncio.sleep(0.02)
+        first.set_result(None)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0.02)
+        second.set_result(None)
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(main())
+
+
+def test_a_wait_ends_with_its_time():
+    def flow():
+        for _ in range(3):
+            yield Wait([Future()], 0.01)
+        return "gone on"
+
+    assert asyncio.run(afinish(flow())) == "gone on"
+
+
 def test_the_broker_is_killed_in_between(place, client):
     async def main():
         async with millrace.AsyncClient() as one:

@@ -114,28 +114,37 @@ class _Bell:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
+        self._waiter: "Optional[asyncio.Future[None]]" = None
         self._asked: "weakref.WeakSet[Future[Any]]" = weakref.WeakSet()
 
     def _ring(self, _: "Future[Any]") -> None:
         try:
-            self._loop.call_soon_threadsafe(self._rung.set)
+            self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
             pass  # the loop has ended meanwhile
 
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     async def wait(self, futures: "List[Future[Any]]", timeout_s: Optional[float]) -> None:
-        """May end early: a future that was given before rings, too."""
-        self._rung.clear()
+        """May end early: a future that was given before rings, too.
+
+        Before Python 3.12, `asyncio.wait_for` swallows a cancellation that comes together with
+        what it waits for, so the time is watched here."""
+        self._waiter = self._loop.create_future()
         for future in futures:
             if future not in self._asked:
                 self._asked.add(future)
                 future.add_done_callback(self._ring)
         if any(future.done() for future in futures):
             return await asyncio.sleep(0)
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._wake)
         try:
-            await asyncio.wait_for(self._rung.wait(), timeout_s)
-        except asyncio.TimeoutError:
-            pass
+            await self._waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
 
 
 class AsyncRun:
