@@ -1,5 +1,6 @@
 """Following a stream over kills of the reader and of the broker: no result is lost or doubled."""
 import asyncio
+import gc
 import json
 import random
 import subprocess
@@ -153,6 +154,34 @@ def test_a_cursor_that_is_left_keeps_nobody_else_waiting(place, client):
         return client.call("cursors_request", stream="mine")["cursors"][0]["number"]
 
     assert asyncio.run(main()) == 2
+
+
+@pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
+def test_an_iteration_keeps_its_client(client, kind):
+    """Nobody else may hold it, as where a function returns what there is to iterate over."""
+    client.submit_many(["a", "b"], stream="s")
+    links = []
+
+    def new():
+        one = getattr(millrace, kind)()
+        links.append(one._link)
+        return one
+
+    async def listed(items):
+        return [item async for item in items]
+
+    def all_of(items):
+        gc.collect()
+        return asyncio.run(listed(items)) if kind == "AsyncClient" else list(items)
+
+    assert [result.number for result in all_of(new().results("s", limit=2))] == [1, 2]
+    assert [receipt.ok for receipt in all_of(new().submit_each(["x", "y"]))] == [True, True]
+    assert [result.ok for result in all_of(new().map(["x", "y"]))] == [True, True]
+    left = new().partials("s")
+    gc.collect()
+    assert not links[-1]._closing
+    del left
+    until(lambda: not any(link._thread.is_alive() for link in links), "end of the sessions")
 
 
 def test_results_that_are_gone_and_other_ledgers_are_told(place, client):

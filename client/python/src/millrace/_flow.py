@@ -48,8 +48,9 @@ class Emit:
 Flow = Generator[Union[Wait, Pull, Emit], Any, Any]
 
 
-def iterate(flow: Flow) -> Generator[Any, None, Any]:
-    """Drives a flow in the calling thread, which blocks while the flow waits."""
+def iterate(flow: Flow, keep: Any = None) -> Generator[Any, None, Any]:
+    """Drives a flow in the calling thread, which blocks while the flow waits. The iteration holds
+    `keep`, such as the client whose session it needs, as long as it is there itself."""
     value: Any = None
     step: Any = None
     try:
@@ -150,8 +151,8 @@ class _Bell:
 class AsyncRun:
     """A flow that is driven by awaiting. After the iteration, `value` is what the flow returned."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
+    def __init__(self, flow: Flow, keep: Any = None) -> None:
+        self._flow, self._keep = flow, keep
         self.value: Any = None
 
     async def __aiter__(self) -> AsyncGenerator[Any, None]:
@@ -187,8 +188,8 @@ class AsyncRun:
                 await _Bell().wait(step.last.futures, step.last.timeout_s)
 
 
-def aiterate(flow: Flow) -> AsyncGenerator[Any, None]:
-    return AsyncRun(flow).__aiter__()
+def aiterate(flow: Flow, keep: Any = None) -> AsyncGenerator[Any, None]:
+    return AsyncRun(flow, keep).__aiter__()
 
 
 async def afinish(flow: Flow) -> Any:

@@ -105,7 +105,7 @@ class AsyncClient:
     def submit_each(self, jobs: Iterable[Prompt] | AsyncIterable[Prompt], /,
                     **fields: Unpack[Job]) -> AsyncIterator[Receipt]:
         """As `Client.submit_each`."""
-        return aiterate(_flows.submit_each(self._link, jobs, fields))
+        return aiterate(_flows.submit_each(self._link, jobs, fields), keep=self)
 
     async def wait(self, job: str | Receipt) -> Result:
         """As `Client.wait`."""
@@ -138,12 +138,13 @@ class AsyncClient:
                 from_: int = 1, cursor: str = "", follow: bool = True, batch: str = "",
                 limit: int | None = None, skip_trimmed: bool = False) -> AsyncIterator[Result]:
         """As `Client.results`."""
-        return aiterate(_flows.read(self._link, Reading(
-            stream, position_of(after), from_, cursor, follow, batch, limit, skip_trimmed)))
+        asked = Reading(stream, position_of(after), from_, cursor, follow, batch, limit,
+                        skip_trimmed)
+        return aiterate(_flows.read(self._link, asked), keep=self)
 
     def partials(self, stream: str = "results") -> AsyncIterator[Partial]:
         """As `Client.partials`."""
-        return aiterate(_flows.partials(self._link, stream))
+        return aiterate(_flows.partials(self._link, stream), keep=self)
 
     # What the broker holds
 

@@ -135,7 +135,7 @@ class Client:
         >>> [receipt.ok for receipt in client.submit_each(["a", {"prompt": "b", "n": 0}])]
         [True, False]
         """
-        return iterate(_flows.submit_each(self._link, jobs, fields))
+        return iterate(_flows.submit_each(self._link, jobs, fields), keep=self)
 
     def wait(self, job: str | Receipt) -> Result:
         """The result of one job, as soon as it has ended."""
@@ -207,12 +207,13 @@ class Client:
         >>> [r.number for r in client.results("letters", after=first.position, limit=2)]
         [2, 3]
         """
-        return iterate(_flows.read(self._link, Reading(
-            stream, position_of(after), from_, cursor, follow, batch, limit, skip_trimmed)))
+        asked = Reading(stream, position_of(after), from_, cursor, follow, batch, limit,
+                        skip_trimmed)
+        return iterate(_flows.read(self._link, asked), keep=self)
 
     def partials(self, stream: str = "results") -> Iterator[Partial]:
         """The texts of running jobs with `partials=True`, piece by piece, for display."""
-        return iterate(_flows.partials(self._link, stream))
+        return iterate(_flows.partials(self._link, stream), keep=self)
 
     # What the broker holds
 
