@@ -1,4 +1,5 @@
 """map: in order and as finished, over restarts of the program, with a window and progress."""
+import asyncio
 import subprocess
 import time
 
@@ -122,6 +123,65 @@ def test_a_stream_of_its_own_is_removed_with_the_last_result(client):
     """Nobody else knows it, so the broker would keep it for ever."""
     assert client.generate("x").ok and all(r.ok for r in client.map(["a", "b"]))
     until(lambda: not client.call("streams_request")["streams"], "removal")
+
+
+def until_nothing_is_left(client):
+    def nothing():
+        streams = [one["stream"] for one in client.call("streams_request")["streams"]]
+        return not client.status().counts.leased and streams in ([], ["results"])
+
+    until(nothing, "end of what a map began")
+
+
+def test_a_map_that_is_left_takes_its_jobs_back(bare_place):
+    """Nobody else knows their stream, so their results would stay for as long as any."""
+    bare_place.start_broker()
+    bare_place.start_engine("--rows", "4", "--step-ms", "50")
+    with millrace.Client() as client:
+        client.submit({"id": "other", "prompt": "x", "not_before_us": 2 ** 60})
+        for name in (None, "own"):
+            with millrace.Client() as leaver:  # closes at once after the loop
+                jobs = ({"prompt": f"p{i}", "id": name and f"{name}-{i}"} for i in range(500))
+                for result in leaver.map(jobs, window=100):
+                    if result.index == 5:
+                        break
+            until(lambda: client.status().counts.queued == 1, "cancellation")
+        assert client.status().counts.cancelled >= 100
+        until_nothing_is_left(client)
+        assert client.status(job="other").state == "queued"
+
+
+def test_a_generate_that_runs_out_of_time_leaves_nothing(bare_place):
+    bare_place.start_broker()
+    bare_place.start_engine("--step-ms", "300")
+
+    async def main():
+        async with millrace.AsyncClient() as one:
+            for _ in range(3):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(one.generate("x"), 0.1)
+
+    asyncio.run(main())
+    with millrace.Client() as client:
+        until_nothing_is_left(client)
+        assert client.status().counts.completed == 0
+
+
+def test_a_named_map_that_is_left_goes_on(client):
+    for result in client.map((f"p{i}" for i in range(100)), name="left"):
+        if result.index == 50:
+            break
+    until(lambda: not client.status().counts.queued + client.status().counts.leased, "end")
+    assert client.status(stream="map-left").high > 50 and not client.status().counts.cancelled
+
+
+def test_a_job_of_another_is_not_taken_back(slow):
+    """The broker refuses an id that another has used, but the map may be left before it tells."""
+    slow.submit({"id": "p20", "prompt": "x", "not_before_us": 2 ** 60})
+    for result in slow.map([{"prompt": "p", "id": f"p{i}"} for i in range(40)]):
+        break
+    until_nothing_is_left(slow)
+    assert slow.status(job="p20").state == "queued"
 
 
 def test_leaving_a_map_early_is_fine(client):

@@ -75,6 +75,26 @@ def iterate(flow: Flow, keep: Any = None) -> Generator[Any, None, Any]:
             wait(step.last.futures, step.last.timeout_s)
 
 
+def aside(flow: Flow) -> "Future[Any]":
+    """Drives a flow that waits for one future at a time, and for nothing else, in the threads that
+    end these, so that nobody else waits. The future gets what it returns."""
+    returned: "Future[Any]" = Future()
+    returned.set_running_or_notify_cancel()
+
+    def go_on(_: Any = None) -> None:
+        try:
+            step: Any = next(flow)
+        except StopIteration as stop:
+            returned.set_result(stop.value)
+        except BaseException as error:  # whatever it is, those who wait get it
+            returned.set_exception(error)
+        else:
+            step.futures[0].add_done_callback(go_on)
+
+    go_on()
+    return returned
+
+
 def finish(flow: Flow) -> Any:
     """Drives a flow that emits nothing to its end, and gives what it returns."""
     steps = iterate(flow)

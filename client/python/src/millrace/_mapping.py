@@ -2,19 +2,22 @@
 import time
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Tuple
+from contextlib import suppress
+from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Set, Tuple
 
 from ._codes import NotFoundError, UsageError
 from ._error import MillraceError
 from ._flow import END, LATER, Emit, Flow, Source, Wait
 from ._flows import PULLS_AT_ONCE, PULLS_S, entry_of, one_answer, one_entry
 from ._jobs import job_of, named, nameless
+from ._leaving import Leaving
 from ._link import Link
 from ._reader import POLL_S, Reader
 from ._result import Result, refusal, result_of
 from ._submitter import Receipt, Submitter
 
 LOOKUPS_AT_ONCE = 64
+CANCELLED_AT_ONCE = 10_000  # as many as a message may name
 ENDED = ("completed", "failed", "cancelled", "expired")
 
 
@@ -72,6 +75,7 @@ class _Map:
         self.given = 0  # how many prompts were taken
         self._names: Dict[int, str] = {}  # of the jobs that are open, by index
         self._items: Dict[str, Tuple[int, Any]] = {}
+        self._stored: Set[str] = set()  # those that the broker has acknowledged
         self._waiting: Dict[int, Result] = {}
         self._next = 0  # the next index in order
 
@@ -105,6 +109,7 @@ class _Map:
             return []
         if receipt.error is not None:
             return self.failed(job, receipt.error)
+        self._stored.add(job)
         if receipt.known and receipt.state in ENDED:
             self.lookups.add(job)
         return []
@@ -112,16 +117,24 @@ class _Map:
     def failed(self, job: str, error: MillraceError) -> List[Result]:
         if job not in self._items:
             return []
-        index, item = self._items.pop(job)
-        del self._names[index]
+        index, item = self._close(job)
         return [refusal(index, item, job, error)]
 
     def ended(self, result: Result) -> List[Result]:
         if result.job not in self._items:
             return []  # it has been given, or belongs to a part that is not submitted again yet
-        result.index, result.item = self._items.pop(result.job)
-        del self._names[result.index]
+        result.index, result.item = self._close(result.job)
         return [result]
+
+    def _close(self, job: str) -> Tuple[int, Any]:
+        index, item = self._items.pop(job)
+        del self._names[index]
+        self._stored.discard(job)
+        return index, item
+
+    def stored(self) -> List[str]:
+        """The open jobs that the broker has."""
+        return list(self._stored)
 
     def in_turn(self, results: List[Result]) -> List[Result]:
         if not self.options.ordered:
@@ -135,24 +148,54 @@ class _Map:
         return ready
 
 
-def map_jobs(link: Link, items: Any, options: MapOptions) -> Flow:
+def map_jobs(link: Link, items: Any, options: MapOptions, leaving: Leaving) -> Flow:
     """Submits jobs and emits their results. At most `window` jobs are open at once."""
     first = 1
     if options.named:
         first = yield from _after_last(link, options.stream)
     reader = Reader(link, options.stream, first, skip_trimmed=True)
-    source, state = Source(items), _Map(options, _Lookups(link))
+    source, state, submitter = Source(items), _Map(options, _Lookups(link)), Submitter(link)
     try:
-        yield from _map_jobs(link, source, state, reader)
+        yield from _map_jobs(submitter, source, state, reader)
     finally:
         reader.close()
-        # A loop that stops after the last result, as in zip(prompts, map), ends here too.
-        if state.given and not options.named and source.ended and not state.open():
-            link.ask("remove", {"stream": options.stream})  # nobody else knows the stream
+        if state.given and not options.named:  # nobody else knows the stream
+            leaving.begin(options.stream, _take_back(link, submitter, state))
 
 
-def _map_jobs(link: Link, source: Source, state: _Map, reader: Reader) -> Flow:
-    submitter, options, lookups = Submitter(link), state.options, state.lookups
+def _take_back(link: Link, submitter: Submitter, state: _Map) -> Flow:
+    """Cancels what is open, and then removes the stream. Waits for one future at a time."""
+    submitter.stop()
+    while submitter.futures():  # an id may be refused because it belongs to a job of another
+        with suppress(MillraceError):
+            yield from one_answer(submitter.futures()[0])
+        for receipt in submitter.take(False):
+            state.answered(receipt)
+        submitter.stop()
+    if state.stored():
+        yield from _cancel_all(link, state.options.stream, state.stored())
+    yield from one_answer(link.ask("remove", {"stream": state.options.stream}))
+
+
+def _cancel_all(link: Link, stream: str, jobs: List[str]) -> Flow:
+    """Is done when the last of the jobs has ended: one that ends later brings a stream back."""
+    link.listen(stream)
+    try:
+        while True:
+            after = yield from _after_last(link, stream)
+            running = 0
+            for first in range(0, len(jobs), CANCELLED_AT_ONCE):
+                body = {"jobs": jobs[first:first + CANCELLED_AT_ONCE]}
+                running += (yield from one_answer(link.ask("cancel", body)))[1].get("requested", 0)
+            if not running:
+                return
+            yield from one_answer(link.ring(stream, after - 1))
+    finally:
+        link.listen(stream, -1)
+
+
+def _map_jobs(submitter: Submitter, source: Source, state: _Map, reader: Reader) -> Flow:
+    options, lookups = state.options, state.lookups
     while not (source.ended and state.open() == 0):
         yield from _add(submitter, source, state)
         waits = source.ended or bool(source.waiting) or state.full()

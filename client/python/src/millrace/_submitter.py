@@ -132,6 +132,10 @@ class Submitter:
         body = submit_body(job for _, job in items)
         self._in_flight[self._link.ask("submit", body)] = items
 
+    def stop(self) -> None:
+        """Forgets what has yet to be sent."""
+        self._gathered, self._bytes, self._waiting = [], 0, []
+
     def take(self, source_waits: bool) -> List[Receipt]:
         """What is answered. `source_waits`: no further job comes soon, so send what is there."""
         self._send(source_waits)

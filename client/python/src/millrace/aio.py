@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, List
 
 from . import _flows
@@ -11,6 +12,7 @@ from ._endpoint import Path
 from ._flow import afinish, aiterate
 from ._flows import Reading, Summary
 from ._jobs import Prompt, job_of, merged
+from ._leaving import Leaving
 from ._link import Link
 from ._mapping import map_jobs
 from ._options import WINDOW, id_of, link_options, map_options, names_of, position_of
@@ -45,7 +47,8 @@ class AsyncClient:
                  name: str | None = None, connect_timeout_s: float = 10.0,
                  away_timeout_s: float | None = 300.0) -> None:
         self._link = Link(link_options(broker, key, name, connect_timeout_s, away_timeout_s))
-        self._finalizer = weakref.finalize(self, self._link.close)
+        self._leaving = Leaving()
+        self._finalizer = weakref.finalize(self, partial(self._leaving.close, self._link))
 
     @property
     def welcome(self) -> Welcome:
@@ -124,7 +127,7 @@ class AsyncClient:
         """As `Client.map`. The prompts may come from an asynchronous iterator."""
         bar = Progress(progress, prompts, "prompt")
         options = map_options(fields, name, ordered, window, bar)
-        results = aiterate(map_jobs(self._link, prompts, options))
+        results = aiterate(map_jobs(self._link, prompts, options, self._leaving))
         try:
             async for result in results:
                 yield result

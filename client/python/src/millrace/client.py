@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping
 
 from . import _flows, tables
@@ -9,6 +10,7 @@ from ._endpoint import Path
 from ._flow import finish, iterate
 from ._flows import Reading, Summary
 from ._jobs import Prompt, job_of, merged
+from ._leaving import Leaving
 from ._link import Link
 from ._mapping import map_jobs
 from ._options import WINDOW, id_of, link_options, map_options, names_of, position_of
@@ -50,7 +52,8 @@ class Client:
                  name: str | None = None, connect_timeout_s: float = 10.0,
                  away_timeout_s: float | None = 300.0) -> None:
         self._link = Link(link_options(broker, key, name, connect_timeout_s, away_timeout_s))
-        self._finalizer = weakref.finalize(self, self._link.close)
+        self._leaving = Leaving()
+        self._finalizer = weakref.finalize(self, partial(self._leaving.close, self._link))
         try:
             self._link.ready.result()
         except BaseException:
@@ -148,7 +151,7 @@ class Client:
         >>> client.generate("The sea is").text
         "a stub's answer"
         """
-        # The map runs to its end, because only then it removes the stream of its results.
+        # The map runs to its end: one that is left takes back what has yet to end.
         [result] = self.map([job_of(merged(job, fields), {})])
         return result
 
@@ -161,8 +164,11 @@ class Client:
         `result.item` tell which prompt it was. At most `window` prompts are open at once, so that
         memory stays flat however many there are.
 
-        With a `name`, the same map can run again, in another process too, and nothing is computed
-        twice: what has ended is taken from the broker.
+        A map that is left before its end cancels its jobs and removes its results, which nobody
+        else knows. With keys, that needs one that may do both.
+
+        With a `name`, all stays, and the same map can run again, in another process too. Nothing
+        is computed twice: what has ended is taken from the broker.
 
         >>> [result.text for result in client.map(["The sea", "The sky"], max_tokens=8)]
         ["a stub's answer", "a stub's answer"]
@@ -174,7 +180,7 @@ class Client:
         bar = Progress(progress, prompts, "prompt")
         options = map_options(fields, name, ordered, window, bar)
         try:
-            yield from iterate(map_jobs(self._link, prompts, options))
+            yield from iterate(map_jobs(self._link, prompts, options, self._leaving))
         finally:
             bar.close()
 
