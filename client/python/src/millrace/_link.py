@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import suppress
+from itertools import count
 from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ._codes import (TimedOutError, TooLargeError, UnexpectedMessageError, UnreachableError,
@@ -74,9 +76,10 @@ class Link:
         self._ready = False
         self._closing = False
         self._failure: Optional[BaseException] = None
-        self._lock = threading.Lock()  # guards what other threads hand over
-        self._inbox: Deque[Union[_Question, _Ring, _Listen]] = deque()
-        self._last_id = HELLO_ID
+        # No lock guards what other threads hand over: amid each step the garbage collector may end
+        # an iteration, which asks too, or a client, which waits for this session's thread.
+        self._inbox: Deque[Union[_Ring, _Listen]] = deque()
+        self._ids = count(HELLO_ID + 1)
         self._questions: Dict[int, _Question] = {}
         self._listeners: Dict[str, int] = {}  # by stream
         self._highs: Dict[str, int] = {}
@@ -103,47 +106,42 @@ class Link:
         packed = body if isinstance(body, bytes) else pack(body)
         answer: "Future[Answer]" = Future()
         answer.set_running_or_notify_cancel()
-        with self._lock:
-            self._last_id += 1
-            number = self._last_id
-            if len(packed) > FRAME_BYTES:
-                answer.set_exception(TooLargeError(
-                    f"this {kind} has {len(packed)} bytes, and a message may have {FRAME_BYTES}",
-                    "send it in parts"))
-                return answer
-            question = _Question(kind, envelope(kind, number, packed), answer)
-            if not self._hand_over(question, answer):
-                return answer
-            self._questions[number] = question
-        self._wake()
+        if len(packed) > FRAME_BYTES:
+            answer.set_exception(TooLargeError(
+                f"this {kind} has {len(packed)} bytes, and a message may have {FRAME_BYTES}",
+                "send it in parts"))
+            return answer
+        if self._serves(answer):
+            number = next(self._ids)
+            self._questions[number] = _Question(kind, envelope(kind, number, packed), answer)
+            self._wake()
+            self._serves(answer)  # the thread may have ended before it saw this question
         return answer
 
     def listen(self, stream: str, change: int = 1) -> None:
         """One more wants to be rung for the stream; with -1, one less."""
-        with self._lock:
-            if self._failure is None:
-                self._inbox.append(_Listen(stream, change))
+        if self._failure is None:
+            self._inbox.append(_Listen(stream, change))
         self._wake()
 
     def ring(self, stream: str, past: int) -> "Future[None]":
         """Is done when the stream has a higher number than `past`, or may have one."""
         rung: "Future[None]" = Future()
         rung.set_running_or_notify_cancel()
-        with self._lock:
-            handed = self._hand_over(_Ring(stream, past, rung), rung)
-        if handed:
+        if self._serves(rung):
+            self._inbox.append(_Ring(stream, past, rung))
             self._wake()
+            self._serves(rung)
         return rung
 
-    def _hand_over(self, item: Any, future: "Future[Any]") -> bool:
+    def _serves(self, future: "Future[Any]") -> bool:
+        """Whether the thread still takes what is handed over; else the future gets the failure."""
         if os.getpid() != self._pid:
             raise UsageError("this client was made before a fork, and does not live on after it",
                              "make a client in each process")
         if self._failure is not None:
-            future.set_exception(self._failure)
-            return False
-        self._inbox.append(item)
-        return True
+            _fail(future, self._failure)
+        return self._failure is None
 
     def _wake(self) -> None:
         try:
@@ -178,16 +176,13 @@ class Link:
                 self._step(sockets)
         except BaseException as error:  # whatever it is, those who wait get it
             failure = error
-        with self._lock:
-            self._failure = failure
-            waiting: "List[Future[Any]]" = [q.answer for q in self._questions.values()]
-            waiting += [item.rung for item in [*self._inbox, *self._rings]
-                        if isinstance(item, _Ring)]
-            self._questions.clear()
-        waiting.append(self.ready)
-        for one in waiting:
-            if not one.done():
-                one.set_exception(failure)
+        self._failure = failure  # first: what is handed over later gets it from `_serves`
+        waiting: "List[Future[Any]]" = [q.answer for q in list(self._questions.values())]
+        handed = [self._inbox.popleft() for _ in range(len(self._inbox))]
+        waiting += [item.rung for item in [*handed, *self._rings] if isinstance(item, _Ring)]
+        self._questions.clear()
+        for one in [*waiting, self.ready]:
+            _fail(one, failure)
         self.watchers.fail(failure)
         sockets.close(envelope("goodbye", 0, pack({})) if self._ready else None)
         self._wake_in.close()
@@ -389,6 +384,11 @@ class Link:
                                  f"{waited:.0f} s: {self._reason or 'it is silent'}")
         return UnreachableError(f"nothing has answered at {where} for {waited:.0f} s; "
                                 "nothing listens there")
+
+
+def _fail(future: "Future[Any]", error: BaseException) -> None:
+    with suppress(InvalidStateError):  # it is done
+        future.set_exception(error)
 
 
 def program_name() -> str:
