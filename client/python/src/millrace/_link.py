@@ -10,8 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, InvalidStateError, wait
-from contextlib import suppress
+from concurrent.futures import Future, wait
 from itertools import count
 from typing import Any, Deque, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -20,6 +19,7 @@ from ._codes import (TimedOutError, TooLargeError, UnexpectedMessageError, Unrea
 from ._endpoint import Key
 from ._error import MillraceError, error_of
 from ._frame import VERSION, envelope, pack, unpack
+from ._handed import Listen, Question, Ring, fail
 from ._sockets import Sockets
 from ._states import Welcome
 from ._watchers import Watchers
@@ -37,27 +37,6 @@ FRAME_BYTES = 16 * 1024 * 1024 - 1024  # of a client; a larger one closes the co
 CAPABILITIES = ["not_found"]
 
 Answer = Tuple[str, Dict[str, Any]]  # kind and body
-
-
-class _Question:
-    __slots__ = ("kind", "frame", "answer", "asked", "sent", "not_before")
-
-    def __init__(self, kind: str, frame: bytes, answer: "Future[Answer]") -> None:
-        self.kind, self.frame, self.answer = kind, frame, answer
-        self.asked = time.monotonic()
-        self.sent = 0.0  # 0: not on this connection yet
-        self.not_before = 0.0
-
-
-class _Ring(NamedTuple):
-    stream: str
-    past: int
-    rung: "Future[None]"
-
-
-class _Listen(NamedTuple):
-    stream: str
-    change: int  # of the number of those who listen
 
 
 class LinkOptions(NamedTuple):
@@ -78,12 +57,12 @@ class Link:
         self._failure: Optional[BaseException] = None
         # No lock guards what other threads hand over: amid each step the garbage collector may end
         # an iteration, which asks too, or a client, which waits for this session's thread.
-        self._inbox: Deque[Union[_Ring, _Listen]] = deque()
+        self._inbox: Deque[Union[Ring, Listen]] = deque()
         self._ids = count(HELLO_ID + 1)
-        self._questions: Dict[int, _Question] = {}
+        self._questions: Dict[int, Question] = {}
         self._listeners: Dict[str, int] = {}  # by stream
         self._highs: Dict[str, int] = {}
-        self._rings: List[_Ring] = []
+        self._rings: List[Ring] = []
         self.watchers = Watchers(self.ask)
         self._fatal: Optional[MillraceError] = None
         self._connected = False
@@ -113,7 +92,7 @@ class Link:
             return answer
         if self._serves(answer):
             number = next(self._ids)
-            self._questions[number] = _Question(kind, envelope(kind, number, packed), answer)
+            self._questions[number] = Question(kind, envelope(kind, number, packed), answer)
             self._wake()
             self._serves(answer)  # the thread may have ended before it saw this question
         return answer
@@ -121,7 +100,7 @@ class Link:
     def listen(self, stream: str, change: int = 1) -> None:
         """One more wants to be rung for the stream; with -1, one less."""
         if self._failure is None:
-            self._inbox.append(_Listen(stream, change))
+            self._inbox.append(Listen(stream, change))
         self._wake()
 
     def ring(self, stream: str, past: int) -> "Future[None]":
@@ -129,7 +108,7 @@ class Link:
         rung: "Future[None]" = Future()
         rung.set_running_or_notify_cancel()
         if self._serves(rung):
-            self._inbox.append(_Ring(stream, past, rung))
+            self._inbox.append(Ring(stream, past, rung))
             self._wake()
             self._serves(rung)
         return rung
@@ -140,7 +119,7 @@ class Link:
             raise UsageError("this client was made before a fork, and does not live on after it",
                              "make a client in each process")
         if self._failure is not None:
-            _fail(future, self._failure)
+            fail(future, self._failure)
         return self._failure is None
 
     def _wake(self) -> None:
@@ -179,10 +158,10 @@ class Link:
         self._failure = failure  # first: what is handed over later gets it from `_serves`
         waiting: "List[Future[Any]]" = [q.answer for q in list(self._questions.values())]
         handed = [self._inbox.popleft() for _ in range(len(self._inbox))]
-        waiting += [item.rung for item in [*handed, *self._rings] if isinstance(item, _Ring)]
+        waiting += [item.rung for item in [*handed, *self._rings] if isinstance(item, Ring)]
         self._questions.clear()
         for one in [*waiting, self.ready]:
-            _fail(one, failure)
+            fail(one, failure)
         self.watchers.fail(failure)
         sockets.close(envelope("goodbye", 0, pack({})) if self._ready else None)
         self._wake_in.close()
@@ -260,9 +239,9 @@ class Link:
             pass
         while self._inbox:
             item = self._inbox.popleft()
-            if isinstance(item, _Ring):
+            if isinstance(item, Ring):
                 self._rings.append(item)
-            elif isinstance(item, _Listen):
+            elif isinstance(item, Listen):
                 self._count(sockets, *item)
 
     def _count(self, sockets: Sockets, stream: str, change: int) -> None:
@@ -384,11 +363,6 @@ class Link:
                                  f"{waited:.0f} s: {self._reason or 'it is silent'}")
         return UnreachableError(f"nothing has answered at {where} for {waited:.0f} s; "
                                 "nothing listens there")
-
-
-def _fail(future: "Future[Any]", error: BaseException) -> None:
-    with suppress(InvalidStateError):  # it is done
-        future.set_exception(error)
 
 
 def program_name() -> str:
