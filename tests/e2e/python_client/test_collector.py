@@ -100,3 +100,17 @@ def test_a_client_may_end_amid_a_question_of_its_results(client, collect_in_ask)
         return True
 
     assert in_a_thread(ask)
+
+
+def test_an_iteration_that_ends_in_the_thread_of_the_session_waits_for_nothing(client):
+    """It waited there for an answer that only this thread can take."""
+    store_five(client)
+    gc.disable()
+    try:
+        with millrace.Client(connect_timeout_s=PATIENCE_S) as patient:
+            Circle(results=read_two(patient))
+            patient._link.ask("status_request", {}).add_done_callback(lambda _: gc.collect())
+            assert patient._link.ask("status_request", {}).result(PATIENCE_S / 2)
+    finally:
+        gc.enable()
+    until(lambda: cursor_of(client) == 1, "move of the cursor")

@@ -199,7 +199,8 @@ def _give(link: Link, asked: Reading, results: List[Result]) -> Flow:
                 "number": results[emitted.taken - 1].number})
             if emitted.taken < len(results):  # the user stops here
                 moved.add_done_callback(lambda answer: _tell_unmoved(asked, answer))
-                emitted.last = Wait([moved], link.options.connect_timeout_s)
+                if not link.is_this_thread():  # the collector may end an iteration in any thread
+                    emitted.last = Wait([moved], link.options.connect_timeout_s)
 
 
 def _tell_unmoved(asked: Reading, answer: "Future[Any]") -> None:

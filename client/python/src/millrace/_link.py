@@ -136,13 +136,17 @@ class Link:
     def close(self) -> None:
         if os.getpid() != self._pid:
             return
-        if self._ready and threading.current_thread() is not self._thread:
+        if self._ready and not self.is_this_thread():
             moves = [q.answer for q in list(self._questions.values()) if q.kind == "acknowledge"]
             wait(moves, CURSORS_S)
         self._closing = True
         self._wake()
-        if threading.current_thread() is not self._thread:
+        if not self.is_this_thread():
             self._thread.join()
+
+    def is_this_thread(self) -> bool:
+        """Whether it is the session's own thread that asks: no answer comes while it waits."""
+        return threading.current_thread() is self._thread
 
     # What the thread does.
 
