@@ -51,6 +51,23 @@ def test_an_output_that_is_closed_takes_nothing_more(tmp_path):
         assert out.position.number == 1 and (tmp_path / "a").read_text() == "a"
 
 
+def test_an_output_refuses_a_result_that_has_no_position(client, tmp_path):
+    """Everything since the last commit was lost without a word."""
+    with millrace.Output(tmp_path / "a") as out:
+        good, bad = client.map(["a", {"prompt": "b", "n": 0}])
+        out.write("good\n", good)
+        for use in (lambda: out.write("bad\n", bad), lambda: out.skip(bad)):
+            with pytest.raises(errors.UsageError, match="no position") as refused:
+                use()
+            assert bad.job in refused.value.message and "add" in refused.value.hint
+    assert (tmp_path / "a").read_text() == "good\n"
+    with millrace.Output(tmp_path / "a") as out:
+        assert out.position == good.position
+        out.add("bad\n")
+        out.write("more\n", out.position._replace(number=9))
+    assert (tmp_path / "a").read_text() == "good\nbad\nmore\n"
+
+
 FULL = """
 import resource, signal, sys
 import millrace

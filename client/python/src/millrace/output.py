@@ -18,9 +18,10 @@ class Output:
     """Appends to a file what you make of results, and remembers the last result with it.
 
     `path` is the output; `path.position` beside it holds how many of its bytes count and the
-    position that they reach to. Both reach the disk together, about once a second, at the end of
-    the `with`, and at `commit()`. After a crash the output is cut to the bytes that count, and
-    `position` is where to go on: no result is lost, and none is there twice.
+    position that they reach to. Both reach the disk together: with the first `write` a second after
+    the last time, at the end of the `with`, and at `commit()`. Where results come seldom, `commit`
+    what should not wait for the next one. After a crash the output is cut to the bytes that count,
+    and `position` is where to go on: no result is lost, and none is there twice.
 
     >>> with millrace.Output(folder / "answers.jsonl") as out:
     ...     for result in client.results("seas", after=out.position, follow=False):
@@ -92,10 +93,19 @@ class Output:
 
     def write(self, record: Any, result: Union[Result, Position]) -> None:
         """Appends a record made of this result: bytes, a str, or else an object as a line of JSON.
-        Several records of one result are fine if all but the last go through `add`."""
+        Several records of one result are fine if all but the last go through `add`. A job of a map
+        that was refused has no place in a stream: what tells of it goes through `add`, too."""
+        self._check_open()
+        position = result if isinstance(result, Position) else result.position
+        if position is None:
+            job = result.job if isinstance(result, Result) else ""
+            raise UsageError(f"the result of the job {job} has no position for {self.path}: the "
+                             "job was refused, and is in no stream",
+                             "leave it out, or append what tells of it with add(), which counts "
+                             "with the next write")
         self.add(record)
         self._whole = len(self._buffer)
-        self._reached = result if isinstance(result, Position) else result.position
+        self._reached = position
         late = time.monotonic() - self._committed >= COMMIT_S
         if late or len(self._buffer) >= COMMIT_BYTES:
             self.commit()
