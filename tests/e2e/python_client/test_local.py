@@ -1,4 +1,5 @@
 """run(): a broker and an engine as child processes, watched, and ended with the program."""
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -8,15 +9,21 @@ import millrace
 import pytest
 from client_place import BIN, until
 from millrace import errors
+from millrace.local import STOP_S
 
 STUB = {"programs": BIN, "engine": BIN / "stub_engine"}
 PROGRAM = """
-import sys, time
+import os, sys, time
 import millrace
 local = millrace.run("M.gguf", folder=sys.argv[1], programs=sys.argv[2],
                      engine=sys.argv[2] + "/stub_engine")
 print(local.generate("x").text, flush=True)
-if sys.argv[3] == "wait":
+if sys.argv[3] == "fork":
+    child = os.fork()
+    if child == 0:
+        time.sleep(1000)
+    print(child, flush=True)
+if sys.argv[3]:
     time.sleep(1000)
 """
 
@@ -35,12 +42,17 @@ def children(folder):
     return found
 
 
+def has_drained(folder):
+    """Whether the broker has ended by itself, as the last line of its log tells."""
+    return " ended submitted=" in (folder / "broker.log").read_text()
+
+
 def test_prompts_run_and_everything_ends(place, tmp_path):
     with millrace.run("M.gguf", folder=tmp_path / "state", max_batch=7, **STUB) as local:
         assert [r.text for r in local.map(["a", "b"])] == ["a stub's answer"] * 2
         assert local.status().engines[0].model == "stub"
         assert "millrace-broker" in children(tmp_path / "state").values()
-    assert not children(tmp_path / "state")
+    assert not children(tmp_path / "state") and has_drained(tmp_path / "state")
     assert {"broker.log", "engine.log", "ledger"} <= set(os.listdir(tmp_path / "state"))
 
 
@@ -89,6 +101,36 @@ def test_the_children_end_with_the_program(place, tmp_path, how):
         program.kill()
     program.wait()
     until(lambda: not children(tmp_path / "state"), "end of the children")
+
+
+def test_the_children_end_with_a_program_whose_forks_live_on(place, tmp_path):
+    """As the workers of a data loader, which hold the other end of the supervisor's input."""
+    program = place.python("-c", PROGRAM, tmp_path / "state", BIN, "fork")
+    assert program.stdout.readline() == "a stub's answer\n"
+    forked = int(program.stdout.readline())
+    try:
+        assert children(tmp_path / "state")
+        program.kill()
+        program.wait()
+        until(lambda: not children(tmp_path / "state"), "end of the children")
+    finally:
+        os.kill(forked, signal.SIGKILL)
+
+
+def test_close_does_not_wait_for_forks_of_the_program(place, tmp_path):
+    local = millrace.run("M.gguf", folder=tmp_path / "state", **STUB)
+    forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,))
+    forked.start()
+    try:
+        begun = time.monotonic()
+        local.close()
+        assert time.monotonic() - begun < STOP_S / 2
+        assert local._children.process.returncode == 0  # it was not killed
+        assert not children(tmp_path / "state")
+        assert has_drained(tmp_path / "state")
+    finally:
+        forked.kill()
+        forked.join()
 
 
 def test_the_children_end_when_their_supervisor_is_killed(place, tmp_path):

@@ -1,7 +1,9 @@
 """Runs a broker and engines, starts those that die again, and ends all of them when standard input
-ends: so they live as long as the program that started this one, however it ends.
+ends, at SIGTERM, and when the parent, which the program names, is no longer its own: so they live
+as long as the program that started this one, however it ends. A process that the program has
+forked may hold the other end of standard input for much longer.
 
-    python -m millrace._supervise '{"broker": [...], "engine": [...], "logs": FOLDER}'
+    python -m millrace._supervise '{"broker": [...], "engine": [...], "logs": DIR, "parent": PID}'
 
 Each line of standard output is an event in JSON: {"event": "ready"}, {"event": "died", "program":
 "engine", "code": -9}, {"event": "failed", "program": "broker", "code": 3, "log": "its last lines"}.
@@ -88,13 +90,16 @@ def main() -> None:
     told: Dict[str, Any] = json.loads(sys.argv[1])
     programs = [Program(name, told[name], told["logs"]) for name in ("broker", "engine")
                 if told.get(name)]
+    signals: List[int] = []  # looked at below, so that none comes amid a start or a stop
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, lambda number, _: signals.append(number))
     try:
         for program in programs:
             program.start()
         tell(event="ready")
         while all([program.look() for program in programs]):
+            if signals or os.getppid() != told["parent"]:
+                break
             if select.select([0], [], [], LOOK_S)[0] and not os.read(0, 4096):
                 break
     finally:

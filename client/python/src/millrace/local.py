@@ -65,7 +65,8 @@ class _Children:
         package = str(FilePath(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "millrace._supervise", json.dumps(command)],
+            [sys.executable, "-m", "millrace._supervise",
+             json.dumps({**command, "parent": os.getpid()})],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
             env={**(with_libraries(os.environ) if own else os.environ), "PYTHONPATH": path})
         self.failure: MillraceError | None = None
@@ -91,6 +92,7 @@ class _Children:
     def end(self) -> None:
         if self.process.stdin is not None:
             self.process.stdin.close()
+        self.process.terminate()  # forks of this program may keep the other end of stdin open
         try:
             self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
