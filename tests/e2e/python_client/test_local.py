@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import wait
 
 import millrace
 import pytest
 from client_place import BIN, until
 from millrace import errors
 from millrace.local import STOP_S
+from patience import PATIENCE_S
 
 STUB = {"programs": BIN, "engine": BIN / "stub_engine"}
 PROGRAM = """
@@ -135,9 +137,25 @@ def test_close_does_not_wait_for_forks_of_the_program(place, tmp_path):
 
 def test_the_children_end_when_their_supervisor_is_killed(place, tmp_path):
     local = millrace.run("M.gguf", folder=tmp_path / "state", **STUB)
+    waiting = local._link.ask("status_request", {})
     local._children.process.kill()
     until(lambda: not children(tmp_path / "state"), "end of the children")
+    assert wait([waiting], PATIENCE_S / 2).done
+    for use in (lambda: local.submit("x"), lambda: local.generate("x")):
+        with pytest.raises(errors.UnreachableError, match="supervisor .* has ended .*-9") as told:
+            use()  # it waited for five minutes for what nobody starts again
+        assert "millrace.run" in told.value.hint
     local.close()
+
+
+def test_a_supervisor_that_ends_before_the_engine_has_joined_is_told(place, tmp_path):
+    (tmp_path / "engine").write_text("#!/bin/sh\nkill -9 $PPID\n")
+    (tmp_path / "engine").chmod(0o755)
+    begun = time.monotonic()
+    with pytest.raises(errors.UnreachableError, match="supervisor"):
+        millrace.run("M.gguf", folder=tmp_path / "state", programs=BIN, engine=tmp_path / "engine",
+                     timeout_s=PATIENCE_S)
+    assert time.monotonic() - begun < PATIENCE_S / 2
 
 
 def test_a_program_that_is_missing_or_does_not_start_is_told(place, tmp_path):

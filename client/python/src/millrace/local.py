@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path as FilePath
 from typing import Any, Callable, Dict, List, Tuple
 
-from ._codes import EngineFailedError, IoError, NotFoundError, TimedOutError
+from ._codes import (EngineFailedError, IoError, NotFoundError, TimedOutError,
+                     UnreachableError)
 from ._endpoint import Path
 from ._error import MillraceError
 from ._link import Link, log
@@ -71,7 +72,9 @@ class _Children:
             env={**(with_libraries(os.environ) if own else os.environ), "PYTHONPATH": path})
         self.failure: MillraceError | None = None
         self.deaths = 0
-        self.link: Link | None = None
+        self._folder = command["logs"]
+        self._ending = False
+        self._link: Link | None = None
         threading.Thread(target=self._listen, name="millrace-children", daemon=True).start()
 
     def _listen(self) -> None:
@@ -83,13 +86,30 @@ class _Children:
                 log.warning("the %s died (%s) and is started again", event["program"],
                             event["code"])
             elif event["event"] == "failed":
-                self.failure = EngineFailedError(
+                self._fail(EngineFailedError(
                     f"the {event['program']} does not start (it ended with {event['code']}):\n"
-                    f"{event['log']}", "correct what its last lines say")
-                if self.link is not None:
-                    self.link.fail(self.failure)
+                    f"{event['log']}", "correct what its last lines say"))
+        code = self.process.wait()
+        if self.failure is None and not self._ending:
+            self._fail(UnreachableError(
+                f"the supervisor of the broker and the engine in {self._folder} has ended "
+                f"({code}): nobody starts them again",
+                "close this client and call millrace.run again; jobs and results are still there "
+                "if you named that folder (folder=FOLDER)"))
+
+    def _fail(self, error: MillraceError) -> None:
+        self.failure = error
+        if self._link is not None:
+            self._link.fail(error)
+
+    def serve(self, link: Link) -> None:
+        """The link gets the failure, also one that is there already."""
+        self._link = link
+        if self.failure is not None:
+            link.fail(self.failure)
 
     def end(self) -> None:
+        self._ending = True
         if self.process.stdin is not None:
             self.process.stdin.close()
         self.process.terminate()  # forks of this program may keep the other end of stdin open
@@ -121,7 +141,7 @@ class LocalClient(Client):
         self._finalizer.detach()
         end = partial(_end, self._link.close, children, os.getpid(), removed)
         self._finalizer = weakref.finalize(self, end)
-        children.link = self._link
+        children.serve(self._link)
 
     def _wait_for_engine(self, timeout_s: float) -> None:
         until = time.monotonic() + timeout_s
