@@ -2,12 +2,14 @@
 import os
 import pickle
 import threading
+import traceback
 
 import millrace
 import pytest
 from client_place import ROOT, keys, until
 from millrace import errors
 from millrace._advice import ADVICE
+from patience import PATIENCE_S
 
 CODES = __import__("json").loads((ROOT / "schemas/json/common.json").read_text())[
     "$defs"]["error_code"]["x-known"]
@@ -79,6 +81,39 @@ def test_a_closed_client_says_so(place):
     with pytest.raises(errors.UsageError, match="closed"):
         client.submit("x")
     client.close()
+
+
+def frames_of(use):
+    with pytest.raises(millrace.MillraceError) as caught:
+        use()
+    return len(list(traceback.walk_tb(caught.value.__traceback__)))
+
+
+def test_an_error_that_is_told_again_is_another_exception(place):
+    """Each time that it was raised it kept the frames of all times before."""
+    client = millrace.Client()
+    client.close()
+    assert len({frames_of(client.status) for _ in range(10)}) == 1
+    assert len({frames_of(lambda: next(client.partials())) for _ in range(10)}) == 1
+
+
+def test_a_failure_of_the_client_itself_is_told_to_all(place, monkeypatch):
+    """One that is no error of Millrace becomes one, and its cause tells where it comes from."""
+    with millrace.Client() as client:
+        monkeypatch.setattr(client._link, "_check_patience", lambda _: 1 / 0)
+        for use in (client.status, lambda: client.submit("x"), lambda: next(client.results())):
+            with pytest.raises(errors.InternalError, match="division by zero") as caught:
+                use()
+            assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_questions_that_are_given_up_together_have_an_exception_each(place):
+    with millrace.Client(away_timeout_s=0.2) as client:
+        place.kill_broker()
+        asked = [client._link.ask("status_request", {}) for _ in range(3)]
+        told = [one.exception(PATIENCE_S) for one in asked]
+    assert len(set(map(id, told))) == 3
+    assert {error.code for error in told} == {"unreachable"} and told[0].hint == told[2].hint
 
 
 def test_the_engines_endpoint_is_told(place):

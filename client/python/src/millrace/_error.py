@@ -47,6 +47,19 @@ class MillraceError(Exception):
         return found
 
 
+def again(error: BaseException) -> MillraceError:
+    """The same error as an exception of its own: one that is raised again and again keeps the
+    frames of each time. What is no error of Millrace, and so a defect, becomes the cause of one."""
+    if isinstance(error, MillraceError):
+        found, cause = error_of(error.as_dict(), error.facts), error.__cause__
+    else:
+        found, cause = error_of({"code": "internal", "message":
+                                 f"the client's own thread has failed: {error!r}"}), error
+    if cause is not None:
+        found.__cause__ = cause
+    return found
+
+
 def error_of(error: Mapping[str, Any], facts: Optional[Mapping[str, Any]] = None) -> MillraceError:
     """The exception for an error of the protocol; of a code that is not known, `MillraceError`."""
     from ._codes import EXCEPTIONS

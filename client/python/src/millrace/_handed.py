@@ -4,6 +4,8 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from ._error import again
+
 
 class Question:
     __slots__ = ("kind", "frame", "answer", "asked", "sent", "not_before")
@@ -27,5 +29,6 @@ class Listen(NamedTuple):
 
 
 def fail(future: "Future[Any]", error: BaseException) -> None:
+    """The future gets an exception of its own, as others may get the same error."""
     with suppress(InvalidStateError):  # it is done
-        future.set_exception(error)
+        future.set_exception(again(error))

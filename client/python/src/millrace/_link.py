@@ -358,7 +358,7 @@ class Link:
         for number, question in list(self._questions.items()):
             if now - max(question.asked, self._away_since) >= limit:
                 del self._questions[number]
-                question.answer.set_exception(error)
+                fail(question.answer, error)
 
     def _absence(self, now: float) -> MillraceError:
         where, waited = self.options.endpoint, now - self._away_since

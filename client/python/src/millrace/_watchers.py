@@ -3,6 +3,8 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
 
+from ._error import again
+
 
 class Watcher(NamedTuple):
     take: Callable[[Mapping[str, Any]], None]  # gets the partial texts, in the link's thread
@@ -41,7 +43,7 @@ class Watchers:
             error = answer.exception()
             if error is not None:
                 for watcher in self._of(stream):
-                    watcher.fail(error)
+                    watcher.fail(again(error))
 
         answer.add_done_callback(answered)
 
@@ -59,4 +61,4 @@ class Watchers:
     def fail(self, error: BaseException) -> None:
         for watchers in list(self._by_stream.values()):
             for watcher in watchers:
-                watcher.fail(error)
+                watcher.fail(again(error))
