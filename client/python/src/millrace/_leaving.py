@@ -1,7 +1,6 @@
 """Maps that were left before their end, and take their jobs back while the program goes on."""
 import logging
 import os
-import threading
 from concurrent.futures import Future, wait
 from typing import Any, Set
 
@@ -43,7 +42,7 @@ class Leaving:
 
     def close(self, link: Link) -> None:
         """Ends the session."""
-        here = os.getpid() == self._pid and threading.current_thread() is not link._thread
+        here = os.getpid() == self._pid and not link.is_this_thread()
         try:
             if here and link._ready:  # else no answer comes while this waits
                 wait(list(self._ending), LEAVE_S)

@@ -139,7 +139,8 @@ class LocalClient(Client):
         self.folder = folder
         self._children = children
         self._finalizer.detach()
-        end = partial(_end, self._link.close, children, os.getpid(), removed)
+        leave = partial(self._leaving.close, self._link)
+        end = partial(_end, leave, children, os.getpid(), removed)
         self._finalizer = weakref.finalize(self, end)
         children.serve(self._link)
 
