@@ -15,9 +15,8 @@ bool is_token(char letter) {
 
 Result<std::uint64_t> number_of(std::string_view value) {
   std::uint64_t length = 0;
-  const char* const last = value.data() + value.size();
-  const auto [end, error] = std::from_chars(value.data(), last, length);
-  if (!value.empty() && error == std::errc{} && end == last) return length;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
+  if (!value.empty() && error == std::errc{} && end == value.data() + value.size()) return length;
   return fail(Code::invalid_value, "the header Content-Length is not one number");
 }
 

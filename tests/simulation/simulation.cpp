@@ -241,7 +241,7 @@ void Simulation::add_engine() {
 }
 
 Wire Simulation::wire(const std::string& key) {
-  return [this, key](std::size_t broker, const Peer& peer, Envelope envelope) {
+  return [this, key](std::size_t broker, const Peer& peer, const Envelope& envelope) {
     travel(peer, broker, [=, this, connection = connection_of(peer)] {
       const bool comes = brokers_[broker]->runs() && connection_of(peer) <= connection;
       if (comes) brokers_[broker]->feed(Received{peer, envelope, 0, key});

@@ -85,18 +85,17 @@ def test_questions_that_are_asked_amid_others_have_numbers_of_their_own(client, 
     assert in_a_thread(ask) == ["batches_answer"] * 3
 
 
-def test_a_client_may_end_amid_a_question_of_its_results(client, collect_in_ask):
+def test_a_client_may_end_amid_a_question_of_its_session(client, collect_in_ask):
     """Its end waits for the thread of the session, which waited for the lock of the question."""
-    store_five(client)
 
     def ask():
         circle = Circle(client=millrace.Client())
-        results = circle.client.results("mine", follow=True)
-        assert [next(results).number for _ in range(5)] == [1, 2, 3, 4, 5]
+        link = circle.client._link
+        assert circle.client.status().engines
         del circle
         collect_in_ask()
         with pytest.raises(errors.UsageError, match="the client is closed"):
-            next(results)
+            link.ask("status_request", {}).result(PATIENCE_S)
         return True
 
     assert in_a_thread(ask)
