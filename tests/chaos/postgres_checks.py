@@ -34,8 +34,12 @@ def end_and_check(fleet):
 
 def end(fleet):
     for producer in fleet.producers:
-        producer.stop()
-    wait_until(lambda: not fleet.go_on(more=False), "the end of all files")
+        producer.finish()
+    wait_until(lambda: not fleet.go_on(more=False)
+               and not any(x.is_alive() for x in fleet.producers),
+               "the end of all files and submits")
+    for producer in fleet.producers:
+        producer.stop()  # which raises what went wrong
     open_jobs = "SELECT count(*) FROM millrace.jobs WHERE state < 2"
     wait_until(lambda: fleet.go_on(more=False) or ask(fleet, open_jobs) == "0",
                "the end of all jobs")
@@ -53,7 +57,9 @@ def check(fleet):
         client.socket.close()
     jobs = [x["body"]["job"] for x in entries]
     assert [x["number"] for x in entries] == list(range(1, len(entries) + 1))
-    assert fleet.consumer.jobs == jobs, "what was read on the way is not what is there"
+    seen = fleet.consumer.jobs
+    assert seen == jobs, (f"{len(seen)} results were read on the way and {len(jobs)} are there",
+                          [x for x in zip(seen, jobs) if x[0] != x[1]][:5])
     doubled = [job for job, times in collections.Counter(jobs).items() if times > 1]
     acknowledged = {x for producer in fleet.producers for x in producer.acknowledged}
     lost = acknowledged - set(jobs)

@@ -55,15 +55,24 @@ class Wanderer(threading.Thread):
 
 
 class Producer(Wanderer):
-    """Submits jobs until it is stopped. `acknowledged` has each acknowledged job with the time."""
+    """Submits jobs until it is told to finish, and ends when all of them are acknowledged: a broker
+    may store a submit long after its client has given up waiting. `acknowledged` has each
+    acknowledged job with the time."""
 
     def __init__(self, endpoints, name, pause_s):
         super().__init__(endpoints)
         self.name_of_jobs, self.pause_s = name, pause_s
         self.acknowledged = {}
         self.batch = []  # not acknowledged yet: it is sent again, under the same ids
+        self.finishing = threading.Event()
+
+    def finish(self):
+        self.finishing.set()
 
     def turn(self, peer):
+        if self.finishing.is_set() and not self.batch:
+            self.ending.set()
+            return False
         first = len(self.acknowledged)
         self.batch = self.batch or [f"{self.name_of_jobs}-{first + i}" for i in range(BATCH)]
         body = self.asked(peer, "submit", jobs=[job(x, max_attempts=50) for x in self.batch])
