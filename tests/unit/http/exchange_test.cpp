@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint32_t hour_ms = 3'600'000;
 
 struct Posts {
+  ~Posts() { inbox->close(); }  // what waits in it refers to it
+
   std::shared_ptr<Exchange> exchange() const {
     return std::make_shared<Exchange>(Request(), inbox, QueueBounds{.bytes = 1'000});
   }
