@@ -1,6 +1,5 @@
 // An assistant's turn that only calls tools has no content, which some chat templates cannot take.
-#include "engine/core/request/encode_prompt.hpp"
-#include "tests/unit/engine/loop_fixture.hpp"
+#include "tests/unit/engine/encoding_fixture.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -13,23 +12,7 @@ Chat chat_with_call() {
   return chat;
 }
 
-class AbsentContents : public LoopTest {
- protected:
-  void SetUp() override { open(); }
-
-  Result<Tokens> encoded(const std::string& source, const Chat& chat) {
-    const Result<ChatTemplate> custom = ChatTemplate::parse(source);
-    EXPECT_TRUE(custom) << custom.error().text();
-    RequestContext context = context_;
-    context.chat_template = &custom;
-    GenerationRequest request;
-    request.prompt = chat;
-    return encode_prompt(request, context);
-  }
-  static Tokens tokens(const std::string& text) {
-    return host_parts().tokenizer.tokenize(text, {});
-  }
-};
+class AbsentContents : public EncodingTest {};
 
 const std::string each = "{% for m in messages %}";
 

@@ -1,8 +1,7 @@
 // Chat templates take the arguments of earlier tool calls as objects or as texts.
 #include "engine/core/request/call_arguments.hpp"
 
-#include "engine/core/request/encode_prompt.hpp"
-#include "tests/unit/engine/loop_fixture.hpp"
+#include "tests/unit/engine/encoding_fixture.hpp"
 
 namespace millrace::engine {
 namespace {
@@ -18,24 +17,7 @@ Chat chat_of(Json arguments) {
 const Json arguments = {
     JsonObject{{"b", {std::int64_t{1}}}, {"a", {JsonList{{}, {true}, {"ü\""}}}}}};
 
-class CallArguments : public LoopTest {
- protected:
-  void SetUp() override { open(); }
-
-  // The prompt that this template makes of the chat.
-  Result<Tokens> encoded(const std::string& source, const Chat& chat) {
-    const Result<ChatTemplate> custom = ChatTemplate::parse(source);
-    EXPECT_TRUE(custom) << custom.error().text();
-    RequestContext context = context_;
-    context.chat_template = &custom;
-    GenerationRequest request;
-    request.prompt = chat;
-    return encode_prompt(request, context);
-  }
-  static Tokens tokens(const std::string& text) {
-    return host_parts().tokenizer.tokenize(text, {});
-  }
-};
+class CallArguments : public EncodingTest {};
 
 const std::string arguments_of = "messages[0]['tool_calls'][0]['function']['arguments']";
 
